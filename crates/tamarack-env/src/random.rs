@@ -39,10 +39,7 @@ impl Random {
 
     /// The next 64 random bits.
     pub fn next(&self) -> u64 {
-        let mut z = self.state.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
+        mixed(self.state.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP))
     }
 
     /// A number in `0..bound`. The bias towards small numbers is at most `bound / 2⁶⁴`.
@@ -61,7 +58,16 @@ impl Random {
 }
 
 /// 2⁶⁴ divided by the golden ratio, made odd: successive counters differ in many bits.
-const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
+pub const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// Mixes the bits of a number: one step of SplitMix64, for a counter that advances by [`STEP`].
+/// Each step can be undone, so no two numbers give the same.
+pub const fn mixed(number: u64) -> u64 {
+    let mut z = number;
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
 
 #[cfg(not(feature = "shuttle"))]
 #[cfg(test)]

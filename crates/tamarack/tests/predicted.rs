@@ -177,11 +177,9 @@ impl Writer {
     }
 }
 
-/// Random numbers, no two alike, since each step of mixing could be undone.
+/// Random numbers, no two alike.
 fn unique(number: u64) -> u64 {
-    let mixed = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    let mixed = (mixed ^ (mixed >> 32)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    mixed ^ (mixed >> 29)
+    Random::new(number).next()
 }
 
 /// Lets a tree grow whose compactions all end before the next flush, and compares the runs after

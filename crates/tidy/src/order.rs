@@ -50,7 +50,14 @@ const LAYERS: &[Layer] = &[
     },
     Layer {
         directory: "tamarack-cli",
-        may_use: &["tamarack", "tamarack-format", "tamarack-filter", "tamarack-model", "tamarack-env"],
+        may_use: &[
+            "tamarack",
+            "tamarack-format",
+            "tamarack-filter",
+            "tamarack-model",
+            "tamarack-testing",
+            "tamarack-env",
+        ],
         modules: &[
             "main",
             "commands",
@@ -67,7 +74,7 @@ const LAYERS: &[Layer] = &[
     },
     Layer {
         directory: "tamarack",
-        may_use: &["tamarack-format", "tamarack-filter", "tamarack-model", "tamarack-env"],
+        may_use: &["tamarack-format", "tamarack-filter", "tamarack-model", "tamarack-testing", "tamarack-env"],
         modules: &[
             "lib",
             "fuzz",
@@ -134,19 +141,15 @@ const LAYERS: &[Layer] = &[
     },
     Layer {
         directory: "tamarack-filter",
-        may_use: &["tamarack-model"],
+        may_use: &["tamarack-model", "tamarack-testing"],
         modules: &[
             "lib", "fuzz", "builder", "bytes", "filter", "set", "elastic", "blocked", "bloom", "lines", "digest",
         ],
     },
     Layer {
-        directory: "tamarack-env",
-        may_use: &[],
-        modules: &["lib", "sim", "memory", "os", "workers", "clock", "env", "aligned", "random", "sync"],
-    },
-    Layer {
         directory: "tamarack-model",
-        may_use: &[],
+        // For its tests only.
+        may_use: &["tamarack-testing"],
         modules: &[
             "lib",
             "design",
@@ -168,6 +171,16 @@ const LAYERS: &[Layer] = &[
             "device",
             "units",
         ],
+    },
+    Layer {
+        directory: "tamarack-testing",
+        may_use: &["tamarack-env"],
+        modules: &["lib", "directory", "random", "seeds", "stored"],
+    },
+    Layer {
+        directory: "tamarack-env",
+        may_use: &[],
+        modules: &["lib", "sim", "memory", "os", "workers", "clock", "env", "aligned", "random", "sync"],
     },
 ];
 

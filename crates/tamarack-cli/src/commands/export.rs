@@ -66,16 +66,20 @@ pub(super) fn print<K: AsRef<[u8]>, V: AsRef<[u8]>>(
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Random, TestDir, run_ok};
+    use crate::testing::{Random, TestDir, run_ok, special_bytes};
 
     /// Exporting and importing in every format gives the same database.
     #[test]
     fn every_format_carries_everything() {
         let dir = TestDir::new("every_format_carries_everything");
-        let mut random = Random::from_seed("every_format_carries_everything");
+        let mut random = Random::new(tamarack_testing::seed(0x7a3a_2ac5));
         let mut input = Vec::new();
         for _ in 0..500 {
-            crate::records::Format::Tsv.encode(&random.bytes(6), &random.bytes(20), &mut input);
+            crate::records::Format::Tsv.encode(
+                &special_bytes(&mut random, 6),
+                &special_bytes(&mut random, 20),
+                &mut input,
+            );
         }
         let first = dir.join("first");
         run_ok(&["import", &first, &dir.file("in.tsv", input)]);

@@ -3,7 +3,6 @@
 //! The test compares; with `TAMARACK_REWRITE=1` in the environment it writes the file instead.
 
 use std::fmt::Write as _;
-use std::fs;
 use std::path::Path;
 
 use super::{STATUSES, SUBCOMMANDS, command_line};
@@ -13,10 +12,6 @@ const WIDTH: usize = 100;
 
 /// The document is up to date, and its lines, which are those of `--help`, are not too long.
 #[test]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the environment serves the engine; this test reads files of the repository"
-)]
 fn the_document_is_fresh() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/MANUAL.md");
     let made = document();
@@ -27,11 +22,7 @@ fn the_document_is_fresh() {
     if cfg!(feature = "zstd") {
         return;
     }
-    if std::env::var_os("TAMARACK_REWRITE").is_some() {
-        fs::write(&path, &made).expect("can be written");
-    }
-    let stored = fs::read_to_string(&path).unwrap_or_default();
-    assert!(made == stored, "run with TAMARACK_REWRITE=1 and review the difference; it would now be\n{made}");
+    tamarack_testing::assert_stored(&path, made);
 }
 
 fn document() -> String {

@@ -111,7 +111,7 @@ mod tests {
     /// three conditions one by one.
     #[test]
     fn ranges_mean_what_they_say() {
-        let mut random = Random::from_seed("ranges_mean_what_they_say");
+        let mut random = Random::new(tamarack_testing::seed(0x7a3a_2ac5));
         let mut word = |optional: bool| {
             let length = random.below(3);
             let bytes: Vec<u8> = (0..length).map(|_| [0, b'a', b'b', 0xfe, 0xff][random.below(5) as usize]).collect();

@@ -31,7 +31,9 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use crate::program::{Random, json_of, number, output_of, run, tamarack, test_dir, text};
+use tamarack_testing::{Random, number, seed};
+
+use crate::program::{json_of, output_of, run, tamarack, test_dir, text};
 
 #[test]
 fn killed_buffered_imports() {
@@ -54,13 +56,13 @@ const IMPORTS_PER_DATABASE: u64 = 8;
 /// Kills imports at one level of durability until enough were killed while they ran. Each has
 /// `batches` batches.
 fn kill_imports(durability: &'static str, batches: u64) {
-    let kills = number("TAMARACK_KILLS", 10);
+    let kills = number("TAMARACK_KILLS").unwrap_or(10);
     let name = format!("killed_{}", durability.split(':').next().expect("a split has a first part"));
     let mut site = Site {
         dir: test_dir(&name),
         durability,
         batches,
-        random: Random::from_environment(),
+        random: Random::new(seed(4711)),
         import_time: Duration::from_millis(50),
         figures: Figures { lines_min: u64::MAX, ..Figures::default() },
     };

@@ -57,36 +57,3 @@ pub(crate) fn test_dir(name: &str) -> PathBuf {
 pub(crate) fn text(path: &Path) -> &str {
     path.to_str().expect("the target directory's path is UTF-8")
 }
-
-/// The number in the environment variable `name`, in decimal, or `default` without one.
-pub(crate) fn number(name: &str, default: u64) -> u64 {
-    std::env::var(name)
-        .map_or(default, |digits| digits.parse().unwrap_or_else(|_| panic!("{name}={digits}: a number is expected")))
-}
-
-/// A small generator (splitmix64).
-pub(crate) struct Random(u64);
-
-impl Random {
-    /// A generator that begins with `TAMARACK_SEED`, if that is given. The seed is printed; a
-    /// failed test shows what it printed.
-    pub(crate) fn from_environment() -> Self {
-        let seed = number("TAMARACK_SEED", 4711);
-        println!("TAMARACK_SEED={seed}");
-        Self(seed)
-    }
-
-    /// 64 bits.
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// A number below `end`.
-    pub(crate) fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
-    }
-}

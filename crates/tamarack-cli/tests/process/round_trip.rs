@@ -8,15 +8,17 @@
 use std::fs;
 use std::time::Instant;
 
-use crate::program::{Random, json_of, number, output_of, run, test_dir, text};
+use tamarack_testing::{Random, number, seed};
+
+use crate::program::{json_of, output_of, run, test_dir, text};
 
 /// See the top of this file.
 #[test]
 fn all_lines_come_back() {
     let dir = test_dir("all_lines_come_back");
     let (db, input, acks) = (dir.join("db"), dir.join("in.tsv"), dir.join("acks"));
-    let mut random = Random::from_environment();
-    let count = number("TAMARACK_LINES", 20_000);
+    let mut random = Random::new(seed(4711));
+    let count = number("TAMARACK_LINES").unwrap_or(20_000);
     let mut lines = random_lines(&mut random, count);
     let content = lines.concat();
     fs::write(&input, &content).expect("the directory is writable");

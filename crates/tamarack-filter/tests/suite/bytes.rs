@@ -4,7 +4,6 @@
 //! `TAMARACK_REWRITE=1` in the environment the test writes the file instead; a difference is a
 //! change of the format.
 
-use std::fs;
 use std::path::Path;
 
 use tamarack_filter::{DecodeError, Digest, Filter, FilterKind, Size, fuzz};
@@ -17,10 +16,6 @@ fn filter(kind: FilterKind, count: u64, bits: u64) -> Filter {
 /// Today's bytes are the stored ones, and the stored ones are read. One filter has few probes, one
 /// many: all constants take part.
 #[test]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the environment serves the engine; this test reads files of the repository"
-)]
 fn stored_bytes() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/filters.txt");
     let mut found = String::new();
@@ -34,11 +29,7 @@ fn stored_bytes() {
             }
         }
     }
-    if std::env::var_os("TAMARACK_REWRITE").is_some() {
-        fs::write(&path, &found).expect("can be written");
-    }
-    let stored = fs::read_to_string(&path).expect("a text file");
-    assert!(found == stored, "the format has changed; it would now be\n{found}");
+    tamarack_testing::assert_stored(&path, found);
 }
 
 /// Each field of the header is checked, and the length.

@@ -23,7 +23,7 @@ fn kept_inputs_do_no_harm() {
 
 fn replay(target: &str, seeds: &[(String, Vec<u8>)], run: fn(&[u8])) {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
-    if std::env::var_os("TAMARACK_REWRITE").is_some() {
+    if tamarack_testing::rewrites() {
         fs::create_dir_all(&directory).expect("a directory");
         for (name, bytes) in seeds {
             fs::write(directory.join(name), bytes).expect("can be written");

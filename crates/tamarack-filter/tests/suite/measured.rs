@@ -5,7 +5,6 @@
 //! instead.
 
 use std::fmt::Write as _;
-use std::fs;
 use std::path::Path;
 
 use tamarack_filter::{Digest, Filter, FilterKind, Size};
@@ -33,18 +32,10 @@ fn digest(number: u64) -> Digest {
 
 /// The measured rates are the predicted ones, so are the cache lines, and the file says so.
 #[test]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the environment serves the engine; this test reads files of the repository"
-)]
 fn rates_are_as_predicted() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("MEASURED.md");
     let found = table();
-    if std::env::var_os("TAMARACK_REWRITE").is_some() {
-        fs::write(&path, &found).expect("can be written");
-    }
-    let stored = fs::read_to_string(&path).expect("a text file");
-    assert!(found == stored, "run with TAMARACK_REWRITE=1 and review the difference; it would now be\n{found}");
+    tamarack_testing::assert_stored(&path, found);
 }
 
 fn table() -> String {

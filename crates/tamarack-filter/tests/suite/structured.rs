@@ -6,6 +6,7 @@
 //! are enough trials for 6,400 false positives: 5 % are four standard deviations.
 
 use tamarack_filter::{Digest, Filter, FilterKind, Size};
+use tamarack_testing::Random;
 
 /// Keys in each filter: enough for the effect of uneven cache lines on the rate to be within a
 /// percent or so of their mean: at many bits, few crowded lines have most of the false positives.
@@ -23,12 +24,9 @@ const TOLERANCE: f64 = 0.05;
 /// What keys look like, by a number.
 type Pattern = fn(u64) -> Digest;
 
-/// Nothing in common: SplitMix64.
+/// Nothing in common.
 fn uniform(number: u64) -> Digest {
-    let mut bits = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    Digest::of(&(bits ^ (bits >> 31)).to_be_bytes())
+    Digest::of(&Random::new(number).next().to_be_bytes())
 }
 
 /// 1, 2, 3 … as sorted numbers of 8 bytes.

@@ -117,16 +117,9 @@ pub fn least_product_of_size(last: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use tamarack_testing::Random;
 
-    /// SplitMix64.
-    fn random(state: &mut u64) -> u64 {
-        *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = *state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
+    use super::*;
 
     /// A run as it is stored: blocks of `per_block` keys, each with its fence.
     struct Stored {
@@ -162,7 +155,7 @@ mod tests {
     #[test]
     fn blocks_are_those_of_runs_that_are_laid_out() {
         const SCANS: usize = 20_000;
-        let mut state = 7;
+        let mut random = Random::new(7);
         for (digit_bits, sizes, twice, per_block, scanned) in [
             (8, &[300, 700, 5_000, 20_000][..], false, 3, 10),
             (4, &[300, 700, 5_000, 20_000], false, 3, 10),
@@ -173,7 +166,7 @@ mod tests {
             let mut newest = Vec::new();
             let mut runs = Vec::new();
             for size in sizes {
-                let mut keys: Vec<u64> = (0..*size).map(|_| random(&mut state)).collect();
+                let mut keys: Vec<u64> = (0..*size).map(|_| random.next()).collect();
                 if twice {
                     // Every other key of the run before, again.
                     keys.extend(newest.iter().step_by(2));
@@ -186,7 +179,7 @@ mod tests {
             live.dedup();
             let mut read = 0;
             for _ in 0..SCANS {
-                let first = (random(&mut state) % (live.len() - scanned) as u64) as usize;
+                let first = (random.next() % (live.len() - scanned) as u64) as usize;
                 let (from, last) = (live[first], live[first + scanned - 1]);
                 // A run stands on its first entry that is not before the last one returned; hidden
                 // versions of that are not passed any more.

@@ -106,18 +106,11 @@ impl Data for Drawn {
 mod tests {
     use std::collections::BTreeSet;
 
+    use tamarack_testing::Random;
+
     use super::*;
     use crate::policy;
     use crate::simulate::Tree;
-
-    /// SplitMix64.
-    fn random(state: &mut u64) -> f64 {
-        *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = *state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
-    }
 
     /// Keys are really drawn and merged while the simulation begins and ends compactions: each run
     /// has about as many as predicted. With equal shares and by Zipf's law, from an empty tree and
@@ -133,7 +126,7 @@ mod tests {
             (4, "leveling:T=4", 0.99, true),
             (5, "tiering:T=3", 0.99, false),
         ] {
-            let mut state = seed;
+            let mut random = Random::new(seed);
             let policy = policy::parse(words).expect("a policy");
             let mut tree = Tree::new(&policy, Bytes(BUFFER));
             let mut sets: BTreeMap<RunId, BTreeSet<u64>> = BTreeMap::new();
@@ -160,7 +153,7 @@ mod tests {
                             loaded += 1;
                             return (loaded * 7919) % ENTRIES;
                         }
-                        let drawn = random(&mut state);
+                        let drawn = random.fraction();
                         (sums.partition_point(|sum| *sum < drawn) as u64).min(ENTRIES - 1)
                     })
                     .collect();

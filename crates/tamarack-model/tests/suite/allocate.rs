@@ -3,12 +3,12 @@
 //! `TAMARACK_SEED` repeats one seed of a randomised test, `TAMARACK_ROUNDS` changes how many are
 //! tried.
 
-use crate::random::{Random, seeds};
 use tamarack_model::allocate::{
     Curve, LN2_SQUARED, Load, entropy, false_positives, ideal, ideal_rate, uniform, used, weights,
 };
 use tamarack_model::units::Entries;
 use tamarack_model::{FilterKind, filter};
+use tamarack_testing::{Random, seeds};
 
 /// A random tree: few or many runs, of sizes within some orders of magnitude, some equal; weights
 /// of 1, or any.

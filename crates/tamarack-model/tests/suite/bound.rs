@@ -10,8 +10,7 @@ use tamarack_model::cost::space::worst_now;
 use tamarack_model::planner::{Cause, Occasion};
 use tamarack_model::policy::{self, ShapeFamily};
 use tamarack_model::simulate::Tree;
-
-use crate::random::{Random, seeds};
+use tamarack_testing::{Random, seeds};
 
 const POLICIES: [&str; 9] = [
     "leveling:T=10",

@@ -13,8 +13,7 @@ use tamarack_model::cost::{space, update};
 use tamarack_model::policy::{self, Custom, Policy, ShapeFamily};
 use tamarack_model::simulate::{self, ChangeCost, Pace, Report, Tree, simulate};
 use tamarack_model::{Bytes, Level, Shape};
-
-use crate::random::{Random, seeds};
+use tamarack_testing::{Random, seeds};
 
 /// Policies of every kind, shallow and steep.
 const POLICIES: [&str; 12] = [

@@ -58,7 +58,7 @@ fn expectations_hold() {
         if found == expected {
             continue;
         }
-        if std::env::var_os("TAMARACK_REWRITE").is_some() {
+        if tamarack_testing::rewrites() {
             fs::write(&file, found).expect("can be written");
         } else {
             wrong.push(format!("{}:\n{}", file.display(), first_difference(&expected, &found)));

@@ -1,12 +1,12 @@
 //! Elastic filters: what the decider decides is best, keeps to its memory, changes nothing for
 //! nothing, and follows lookups whose hot tables change.
 
-use crate::random::{Random, seeds};
 use tamarack_model::access_frequency::{AccessFrequency, half_life};
 use tamarack_model::allocate::weights::Asked;
 use tamarack_model::filter::{Allocation, FilterChoice, predict, units};
 use tamarack_model::filter_plan::{FilterTarget, HOLD, RunFilters, StoredFilter, TableFilters, decide};
 use tamarack_model::{Bytes, FilterKind, policy};
+use tamarack_testing::{Random, seeds};
 
 /// A table with an elastic filter.
 #[derive(Clone, Copy, Debug)]

@@ -17,8 +17,7 @@ use std::collections::BTreeMap;
 
 use tamarack_model::planner::{self, Cause, CompactionPlan, Occasion};
 use tamarack_model::{Bytes, Level, Occupancy, Run, RunId, Shape};
-
-use crate::random::{Random, seeds};
+use tamarack_testing::{Random, seeds};
 
 /// A tree, driven by hand, so that every step can be checked.
 struct World {

@@ -15,5 +15,4 @@ mod histories;
 mod monkey;
 mod moose;
 mod pace;
-mod random;
 mod twin;

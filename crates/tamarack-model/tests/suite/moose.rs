@@ -6,8 +6,7 @@ use tamarack_model::policy::structure::{self, LevelCost};
 use tamarack_model::policy::{self, Custom, Moose, ShapeFamily};
 use tamarack_model::simulate::{Pace, Tree, simulate};
 use tamarack_model::{Bytes, Level, Shape};
-
-use crate::random::{Random, seeds};
+use tamarack_testing::{Random, seeds};
 
 /// Last levels' shares of all.
 const SHARES: [f64; 10] = [0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95];

@@ -9,8 +9,7 @@ use tamarack_model::cost::update;
 use tamarack_model::policy::{self, Policy};
 use tamarack_model::simulate::{Pace, STEPS, Tree, Writers, Writing, simulate};
 use tamarack_model::{Bytes, Shape};
-
-use crate::random::{Random, seeds};
+use tamarack_testing::{Random, seeds};
 
 const POLICIES: [&str; 5] =
     ["leveling:T=10", "tiering:T=4", "tiering:T=10", "lazy-leveling:T=5", "dostoevsky:T=10,K=3,Z=1"];

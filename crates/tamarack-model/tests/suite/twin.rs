@@ -10,8 +10,7 @@ use tamarack_model::planner;
 use tamarack_model::policy::Custom;
 use tamarack_model::simulate::{Pace, Tree, simulate};
 use tamarack_model::{Bytes, Level, Shape};
-
-use crate::random::{Random, seeds};
+use tamarack_testing::{Random, seeds};
 
 /// Levels of runs of entry numbers; level 1 first, runs **old to young**, which is the other way
 /// round than in the crate.

@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use tamarack_testing::Random;
+
 use super::*;
 use crate::entry::Sequence;
 use crate::merge::Source;
@@ -15,37 +17,16 @@ type Model = BTreeMap<Version, Content>;
 type Version = (Vec<u8>, Reverse<Sequence>);
 type Content = (EntryKind, Vec<u8>);
 
-/// SplitMix64, as everywhere in the tests.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
-    }
-
-    fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
-    }
-
-    fn bytes(&mut self, len: u64) -> Vec<u8> {
-        (0..len).map(|_| self.next() as u8).collect()
-    }
-
-    /// Keys that exercise the comparison: empty, short, of few letters with zeros among them, with
-    /// long common prefixes, and random.
-    fn key(&mut self) -> Vec<u8> {
-        let len = self.below(20);
-        match self.below(5) {
-            0 => (0..len % 4).map(|_| self.below(2) as u8).collect(),
-            1 => (0..len).map(|_| [0, 0, 1, 255][self.below(4) as usize]).collect(),
-            2 => [&b"a prefix of more than eight"[..], &self.bytes(len % 3)].concat(),
-            3 => [vec![self.below(2) as u8; 300], self.bytes(1)].concat(),
-            _ => self.bytes(len),
-        }
+/// Keys that exercise the comparison: empty, short, of few letters with zeros among them, with long
+/// common prefixes, and random.
+fn key(random: &mut Random) -> Vec<u8> {
+    let len = random.below(20);
+    match random.below(5) {
+        0 => (0..len % 4).map(|_| random.below(2) as u8).collect(),
+        1 => (0..len).map(|_| *random.pick(&[0, 0, 1, 255])).collect(),
+        2 => [&b"a prefix of more than eight"[..], &random.bytes(len % 3)].concat(),
+        3 => [vec![random.below(2) as u8; 300], random.bytes(1)].concat(),
+        _ => random.bytes(len),
     }
 }
 
@@ -80,7 +61,7 @@ fn insert_random(random: &mut Random, memtable: &Memtable, model: &mut Model, se
     // A third of the keys ascend, so that the finger has something to do.
     let key = match random.below(3) {
         0 => [&b"seq"[..], &sequence.to_be_bytes()].concat(),
-        _ => random.key(),
+        _ => key(random),
     };
     memtable.insert(Entry { key: &key, sequence: Sequence(sequence), kind, value: &value });
     model.insert((key, Reverse(Sequence(sequence))), (kind, value));
@@ -91,7 +72,7 @@ fn random_place(random: &mut Random, model: &Model, sequence: u64) -> (Vec<u8>, 
     let known = model.keys().nth(random.below(model.len() as u64) as usize);
     let key = match (known, random.below(2)) {
         (Some(known), 0) => known.0.clone(),
-        _ => random.key(),
+        _ => key(random),
     };
     let sequence = if random.below(3) == 0 { Sequence::MAX } else { Sequence(random.below(sequence + 2)) };
     (key, sequence)
@@ -99,7 +80,7 @@ fn random_place(random: &mut Random, model: &Model, sequence: u64) -> (Vec<u8>, 
 
 /// One random history: inserts between reads of every kind, all compared with the model.
 fn history(seed: u64) {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let memtable = Arc::new(Memtable::new());
     let mut model = Model::new();
     assert!(memtable.is_empty());

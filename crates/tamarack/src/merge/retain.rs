@@ -123,7 +123,7 @@ mod tests {
     //! Tests: all readers read the same from what is kept, and no more is kept than defined.
 
     use super::*;
-    use crate::merge::sorted::{Random, SortedSource, Version};
+    use crate::merge::sorted::{Random, RandomVersions as _, SortedSource, Version};
 
     #[test]
     fn the_picture_in_the_documentation() {
@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn random_histories_of_puts_and_deletes_keep_exactly_what_the_definition_says() {
         for seed in 0..3000 {
-            let mut random = Random(seed);
+            let mut random = Random::new(seed);
             let older_may_exist = random.below(2) == 0;
             let versions = SortedSource::new(random.versions(40));
             let readable = random_readable(&mut random, 45);
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn random_histories_of_all_kinds_read_the_same() {
         for seed in 0..3000 {
-            let mut random = Random(seed);
+            let mut random = Random::new(seed);
             let older_may_exist = random.below(2) == 0;
             let versions = SortedSource::new(versions_of_all_kinds(&mut random));
             let readable = random_readable(&mut random, 45);

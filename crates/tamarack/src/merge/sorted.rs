@@ -4,6 +4,8 @@ use std::cell::Cell;
 use std::io;
 use std::path::Path;
 
+pub(crate) use tamarack_testing::Random;
+
 use super::Source;
 use crate::entry::{Entry, EntryKind, Sequence, compare};
 use crate::error::{Error, Result};
@@ -143,33 +145,24 @@ impl Source for SortedSource {
     }
 }
 
-/// Random numbers from a seed (splitmix64).
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    /// A number from 0 to `bound - 1`.
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ (z >> 31)) % bound
-    }
-
-    pub(crate) fn pick<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
-        &choices[self.below(choices.len() as u64) as usize]
-    }
-
+/// Random keys and versions.
+pub(crate) trait RandomVersions {
     /// One of few keys: empty, short, around eight bytes long with a common prefix, and with bytes
     /// 0 and 255.
-    pub(crate) fn key(&mut self) -> Vec<u8> {
+    fn key(&mut self) -> Vec<u8>;
+
+    /// Up to `count` versions of random keys, with different sequences, in commit order.
+    fn versions(&mut self, count: u64) -> Vec<Version>;
+}
+
+impl RandomVersions for Random {
+    fn key(&mut self) -> Vec<u8> {
         let start = *self.pick(&[&b""[..], b"a", b"b", b"1234567", b"12345678", &[0; 7], &[255; 8]]);
         let end = *self.pick(&[&b""[..], b"a", b"b", b"bb", &[0], &[255]]);
         [start, end].concat()
     }
 
-    /// Up to `count` versions of random keys, with different sequences, in commit order.
-    pub(crate) fn versions(&mut self, count: u64) -> Vec<Version> {
+    fn versions(&mut self, count: u64) -> Vec<Version> {
         let count = self.below(count + 1);
         (1..=count)
             .map(|sequence| match self.below(4) {

@@ -391,12 +391,12 @@ mod tests {
     //! entries.
 
     use super::*;
-    use crate::merge::sorted::{Random, SortedSource, Version};
+    use crate::merge::sorted::{Random, RandomVersions as _, SortedSource, Version};
 
     #[test]
     fn random_walks_agree_with_one_sorted_vector() {
         for seed in 0..400 {
-            let mut random = Random(seed);
+            let mut random = Random::new(seed);
             let count = *random.pick(&[0, 1, 2, 3, 5, 8, 17, 200, 300]);
             let versions = random.versions(200);
             let mut merged = MergedSource::new(deal(&mut random, versions.clone(), count));
@@ -412,7 +412,7 @@ mod tests {
     #[test]
     fn whole_passes_agree_with_one_sorted_vector() {
         for seed in 0..50 {
-            let mut random = Random(seed);
+            let mut random = Random::new(seed);
             let versions = random.versions(500);
             let mut merged = MergedSource::new(deal(&mut random, versions.clone(), 7));
             let model = SortedSource::new(versions);
@@ -442,14 +442,14 @@ mod tests {
     fn an_error_leaves_the_cursor_nowhere_until_the_next_seek() {
         let mut failures = 0;
         for seed in 0..300 {
-            let mut random = Random(seed);
+            let mut random = Random::new(seed);
             let versions = random.versions(60);
             let mut merged = MergedSource::new(deal(&mut random, versions.clone(), 4));
             let mut model = SortedSource::new(versions);
             let failing = random.below(4) as usize;
             merged.sources[failing].fail_after(random.below(40));
             for _ in 0..60 {
-                let before = random.0;
+                let mut before = random.clone();
                 let outcome = try_one_step(&mut random, &mut merged);
                 if outcome.is_err() {
                     failures += 1;
@@ -457,7 +457,7 @@ mod tests {
                     merged.seek_first().unwrap();
                     model.seek_first().unwrap();
                 } else {
-                    try_one_step(&mut Random(before), &mut model).unwrap();
+                    try_one_step(&mut before, &mut model).unwrap();
                 }
                 assert_eq!(merged.entry(), model.entry(), "seed {seed}");
             }
@@ -487,7 +487,7 @@ mod tests {
     /// the other one is that of its difference from the first.
     #[test]
     fn codes_order_like_keys_and_hold_for_the_winner() {
-        let mut random = Random(1);
+        let mut random = Random::new(1);
         let mut decided = 0;
         for _ in 0..20_000 {
             let mut keys = [random.key(), random.key(), random.key()];
@@ -520,9 +520,9 @@ mod tests {
     }
 
     fn walk_one_step(random: &mut Random, merged: &mut impl Source, model: &mut impl Source) {
-        let before = random.0;
+        let mut before = random.clone();
         try_one_step(random, merged).unwrap();
-        try_one_step(&mut Random(before), model).unwrap();
+        try_one_step(&mut before, model).unwrap();
     }
 
     /// The same random numbers lead to the same step, provided that the sources stand on the same

@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn random_spans() {
         for seed in 0..2000 {
-            let mut random = Random(seed);
+            let mut random = Random::new(seed);
             let width = *random.pick(&[2, 10, 100]);
             let spans: Vec<Span> = (0..random.below(30))
                 .map(|_| {

@@ -83,7 +83,7 @@ mod tests {
     //! Membership by bounds must agree with `starts_with` and with the standard library's ranges.
 
     use super::*;
-    use crate::merge::sorted::Random;
+    use crate::merge::sorted::{Random, RandomVersions as _};
 
     fn contains(range: &ScanRange, key: &[u8]) -> bool {
         !range.starts_after(key) && !range.ends_before(key)
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn ranges_agree_with_the_standard_library() {
-        let mut random = Random(7);
+        let mut random = Random::new(7);
         for _ in 0..20_000 {
             let (a, b, key) = (random.key(), random.key(), random.key());
             assert_eq!(contains(&ScanRange::prefix(&a), &key), key.starts_with(&a), "{a:?} {key:?}");

@@ -179,13 +179,13 @@ mod tests {
 
     use super::*;
     use crate::merge::MergedSource;
-    use crate::merge::sorted::{Random, SortedSource, Version};
+    use crate::merge::sorted::{Random, RandomVersions as _, SortedSource, Version};
     use crate::read::visible::tests::{dir, random_range, visible};
 
     #[test]
     fn random_mixtures_of_both_ends_agree_with_a_map() {
         for seed in 0..3000 {
-            let mut random = Random(seed);
+            let mut random = Random::new(seed);
             let versions = random.versions(80);
             let sequence = Sequence(random.below(versions.len() as u64 + 2));
             let range = random_range(&mut random);
@@ -223,7 +223,7 @@ mod tests {
     fn an_error_comes_out_once_and_ends_the_scan() {
         let mut failures = 0;
         for seed in 0..500 {
-            let mut random = Random(seed);
+            let mut random = Random::new(seed);
             let versions = random.versions(40);
             let calls = random.below(60);
             let failing = || {

@@ -304,7 +304,7 @@ pub(crate) mod tests {
     use std::ops::Bound;
 
     use super::*;
-    use crate::merge::sorted::{Random, SortedSource, Version};
+    use crate::merge::sorted::{Random, RandomVersions as _, SortedSource, Version};
 
     /// A directory that errors can name.
     pub(crate) fn dir() -> Arc<Path> {
@@ -342,7 +342,7 @@ pub(crate) mod tests {
     fn random_walks_agree_with_a_map() {
         let mut failures = 0;
         for seed in 0..2000 {
-            let mut random = Random(seed);
+            let mut random = Random::new(seed);
             let versions = if random.below(2) == 0 { random.versions(80) } else { crowded(random.versions(300)) };
             let sequence = Sequence(random.below(versions.len() as u64 + 2));
             let range = random_range(&mut random);

@@ -26,6 +26,7 @@
 
 use std::array;
 
+use tamarack_env::random::{STEP, mixed};
 use tamarack_env::sync::atomic::{AtomicU64, Ordering};
 
 use super::Counter;
@@ -124,14 +125,9 @@ impl Sampler {
     #[cold]
     #[inline(never)]
     fn draw(&self) {
-        // SplitMix64.
-        let mut bits = self.random.get().wrapping_add(0x9E37_79B9_7F4A_7C15);
-        self.random.set(bits);
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        bits ^= bits >> 31;
+        self.random.set(self.random.get().wrapping_add(STEP));
         // In (0, 1].
-        let uniform = ((bits >> 11) + 1) as f64 / (1_u64 << 53) as f64;
+        let uniform = ((mixed(self.random.get()) >> 11) + 1) as f64 / (1_u64 << 53) as f64;
         let passed_over = uniform.ln() / (-1.0 / LOOKUPS_PER_SAMPLE as f64).ln_1p();
         self.left.set(1 + passed_over as u64);
     }

@@ -49,7 +49,7 @@ fn kept_inputs_do_no_harm() {
 }
 
 fn write_seeds(env: &Arc<dyn Env>) {
-    if std::env::var_os("TAMARACK_REWRITE").is_none() {
+    if !tamarack_testing::rewrites() {
         return;
     }
     let seeds = block_seeds().into_iter().chain(wal_seeds()).chain(manifest_seeds()).chain(table_seeds());

@@ -3,7 +3,6 @@
 //! The tests compare; with `TAMARACK_REWRITE=1` in the environment they write the files instead.
 
 use std::fmt::Write as _;
-use std::fs;
 use std::path::Path;
 
 use tamarack::internals::Row;
@@ -11,26 +10,14 @@ use tamarack::{
     AdvancedOptions, DiskStats, JobStats, LatencyStats, LevelStats, LookupCounts, MemoryStats, MemtableStats, Options,
     Percentiles, ReadStats, ReaderStats, RunLookups, RunStats, SpaceStats, Statistic, Stats,
 };
+use tamarack_testing::assert_stored;
 
 /// The documents match the tables.
 #[test]
 fn the_documents_are_up_to_date() {
     for (name, made) in [("OPTIONS.md", options()), ("STATS.md", statistics())] {
-        compare(name, &made);
+        assert_stored(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name), made);
     }
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the environment serves the engine; this test reads files of the repository"
-)]
-fn compare(name: &str, made: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name);
-    if std::env::var_os("TAMARACK_REWRITE").is_some() {
-        fs::write(&path, made).expect("can be written");
-    }
-    let stored = fs::read_to_string(&path).unwrap_or_default();
-    assert!(made == stored, "run with TAMARACK_REWRITE=1 and review the difference; {name} would now be\n{made}");
 }
 
 fn options() -> String {

@@ -9,7 +9,6 @@ use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use tamarack_env::{Access, OsEnv, Step};
 use tamarack_format::block::Compression;
 use tamarack_format::checksum::FileKind;
 use tamarack_format::current::{decode_current, encode_current};
@@ -18,8 +17,6 @@ use tamarack_format::entry::Sequence;
 use tamarack_format::meta::{EditNumber, TableId, TableMeta, TreeId};
 use tamarack_format::properties::{IngestPart, Properties, Special};
 use tamarack_format::record::{FILE_HEADER_BYTES, FileHeader, Position, RecordBuffer, record_at};
-
-const STEP: Step = Step("test: write a file");
 
 /// One change of each kind, in the order of their tags, with different values in all fields.
 fn changes() -> Vec<(&'static str, Change)> {
@@ -105,16 +102,7 @@ fn golden(name: &str) -> std::path::PathBuf {
 
 /// The stored text; first replaced by `now` if that is asked for.
 fn stored(name: &str, now: &str) -> String {
-    let (env, path) = (OsEnv::new(), golden(name));
-    if std::env::var_os("TAMARACK_REWRITE").is_some() {
-        let _ = env.remove(&path, STEP);
-        let file = env.create(&path, STEP).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        file.write_all_at(now.as_bytes(), 0, STEP).expect("room on the disk");
-    }
-    let file = env.open(&path, Access::Read).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let mut bytes = vec![0; file.len().expect("a length") as usize];
-    file.read_exact_at(&mut bytes, 0).expect("the file's bytes");
-    String::from_utf8(bytes).expect("text")
+    String::from_utf8(tamarack_testing::stored(&golden(name), now)).expect("text")
 }
 
 fn hex(bytes: &[u8]) -> String {

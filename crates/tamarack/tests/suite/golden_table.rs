@@ -13,7 +13,7 @@ use tamarack::internals::LookupTally;
 use tamarack::internals::Query;
 use tamarack::internals::Source;
 use tamarack::internals::{FilterKind, FilterSettings, ReadPolicy, Table, TableBuilder, TableSettings, TableStorage};
-use tamarack_env::{Access, Env, MemoryEnv, OsEnv, Step};
+use tamarack_env::{Access, Env, MemoryEnv, Step};
 use tamarack_format::block::Compression;
 use tamarack_format::entry::{Entry, EntryKind, Sequence};
 use tamarack_format::meta::{EditNumber, TableId};
@@ -75,13 +75,7 @@ fn build(compression: Compression, filter: Option<FilterSettings>, digests: bool
 
 /// The stored bytes; with `TAMARACK_REWRITE`, they are written first.
 fn golden(name: &str, compression: Compression, filter: Option<FilterSettings>, digests: bool) -> Vec<u8> {
-    let (env, path) = (OsEnv::new(), stored(name));
-    if std::env::var_os("TAMARACK_REWRITE").is_some() {
-        // The file may not exist yet.
-        let _ = env.remove(&path, STEP);
-        write(&*env, &path, &build(compression, filter, digests));
-    }
-    read(&*env, &path)
+    tamarack_testing::stored(&stored(name), build(compression, filter, digests))
 }
 
 fn assert_reads_back(bytes: &[u8], filter_kind: u8, digests: bool) {

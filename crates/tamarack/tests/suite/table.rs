@@ -16,6 +16,7 @@ use tamarack_format::entry::{self, Entry, EntryKind, Sequence};
 use tamarack_format::meta::{EditNumber, TableId, TableMeta};
 use tamarack_format::names::FileName;
 use tamarack_format::prefixes::common_prefix;
+use tamarack_testing::Random;
 
 const DATABASE: u64 = 0xDA7A_BA5E;
 const STEP: tamarack_env::Step = tamarack_env::Step("test: change a file");
@@ -38,31 +39,6 @@ impl Owned {
     }
 }
 
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-
-    fn one_in(&mut self, n: u64) -> bool {
-        self.below(n) == 0
-    }
-
-    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len() as u64) as usize]
-    }
-}
-
 /// The shape of random entries.
 struct Style {
     count: u64,
@@ -74,9 +50,9 @@ struct Style {
 
 fn random_key(random: &mut Random, style: &Style) -> Vec<u8> {
     if style.key_bytes_max >= 60_000 && random.one_in(20) {
-        return vec![random.pick(style.alphabet); 60_000 + random.below(5537) as usize];
+        return vec![*random.pick(style.alphabet); 60_000 + random.below(5537) as usize];
     }
-    (0..random.below(style.key_bytes_max.min(20) + 1)).map(|_| random.pick(style.alphabet)).collect()
+    (0..random.below(style.key_bytes_max.min(20) + 1)).map(|_| *random.pick(style.alphabet)).collect()
 }
 
 fn random_entries(random: &mut Random, style: &Style) -> Vec<Owned> {
@@ -95,7 +71,7 @@ fn random_entries(random: &mut Random, style: &Style) -> Vec<Owned> {
             Some(last) if random.one_in(3) => last.key.clone(),
             _ => random_key(random, style),
         };
-        let kind = random.pick(KINDS);
+        let kind = *random.pick(KINDS);
         let value_bytes = if kind.has_value() { random.below(style.value_bytes_max + 1) } else { 0 };
         let filler = random.next() as u8;
         let noisy = random.one_in(2);
@@ -176,7 +152,7 @@ fn random_place(random: &mut Random, style: &Style, entries: &[Owned]) -> (Vec<u
     let near = &entries[random.below(entries.len() as u64) as usize];
     let key = if random.one_in(3) { random_key(random, style) } else { near.key.clone() };
     let around = near.sequence.0.saturating_sub(1) + random.below(3);
-    (key, random.pick(&[Sequence::MAX, Sequence::ZERO, near.sequence, Sequence(around).min(Sequence::MAX)]))
+    (key, *random.pick(&[Sequence::MAX, Sequence::ZERO, near.sequence, Sequence(around).min(Sequence::MAX)]))
 }
 
 fn check_gets(random: &mut Random, style: &Style, table: &Table, entries: &[Owned], times: u64) {
@@ -271,7 +247,7 @@ fn check_everything(random: &mut Random, style: &Style, settings: TableSettings,
     assert_eq!(meta.raw_bytes, entries.iter().map(|e| e.as_entry().raw_bytes()).sum::<u64>());
     let path = FileName::Table(7).path(Path::new("db"));
     assert_eq!(Table::read_meta(&*env, &path, DATABASE).expect("whole"), meta);
-    let table = open(&env, &meta, random.pick(&[0, 20_000, 10 << 20]));
+    let table = open(&env, &meta, *random.pick(&[0, 20_000, 10 << 20]));
     let mut verified_bytes = 0;
     table.verify(&mut |bytes| verified_bytes += bytes).expect("whole");
     assert_eq!(verified_bytes, meta.file_bytes);
@@ -289,16 +265,16 @@ fn compressions() -> Vec<Compression> {
 fn tables_answer_like_a_sorted_list() {
     for seed in 0..400 {
         println!("seed {seed}");
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let style = Style {
-            count: 1 + random.pick(&[0, 1, 10, 100, 1000]),
-            alphabet: random.pick(&[b"ab".as_slice(), b"\0\xFF", b"abcdefghijklmnopqrstuvwxyz"]),
-            key_bytes_max: random.pick(&[0, 1, 3, 20]),
-            value_bytes_max: random.pick(&[0, 10, 200]),
-            sequence_max: random.pick(&[3, 1000, Sequence::MAX.0]),
+            count: 1 + *random.pick(&[0, 1, 10, 100, 1000]),
+            alphabet: random.pick::<&[u8]>(&[b"ab", b"\0\xFF", b"abcdefghijklmnopqrstuvwxyz"]),
+            key_bytes_max: *random.pick(&[0, 1, 3, 20]),
+            value_bytes_max: *random.pick(&[0, 10, 200]),
+            sequence_max: *random.pick(&[3, 1000, Sequence::MAX.0]),
         };
-        let block_bytes = random.pick(&[64, 100, 512, 4096, 65536]);
-        let compression = random.pick(&compressions());
+        let block_bytes = *random.pick(&[64, 100, 512, 4096, 65536]);
+        let compression = *random.pick(&compressions());
         check_everything(&mut random, &style, settings(block_bytes, compression), 600);
     }
 }
@@ -307,11 +283,11 @@ fn tables_answer_like_a_sorted_list() {
 fn long_keys_and_large_values_come_back() {
     for seed in 0..6 {
         println!("seed {seed}");
-        let mut random = Random(seed);
-        let value_bytes_max = random.pick(&[100, 3 << 20]);
+        let mut random = Random::new(seed);
+        let value_bytes_max = *random.pick(&[100, 3 << 20]);
         let style = Style { count: 30, alphabet: b"ab", key_bytes_max: 65_536, value_bytes_max, sequence_max: 1000 };
-        let block_bytes = random.pick(&[64, 4096]);
-        let compression = random.pick(&compressions());
+        let block_bytes = *random.pick(&[64, 4096]);
+        let compression = *random.pick(&compressions());
         check_everything(&mut random, &style, settings(block_bytes, compression), 60);
     }
 }

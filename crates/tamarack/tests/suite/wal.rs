@@ -477,15 +477,8 @@ fn golden_bytes_of_a_segment() {
     drop(writer);
     let bytes = read(&*env, &segment(1));
 
-    let os = tamarack_env::OsEnv::new();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v2").join(FileName::Wal(1).name());
-    if std::env::var_os("TAMARACK_REWRITE").is_some() {
-        if os.open(&path, Access::Read).is_ok() {
-            os.remove(&path, STEP).unwrap();
-        }
-        os.create(&path, STEP).unwrap().write_all_at(&bytes, 0, STEP).unwrap();
-    }
-    assert_eq!(read(&*os, &path), bytes, "{}", path.display());
+    tamarack_testing::assert_stored(&path, bytes);
     let (items, _) = read_back(&recovery(&env)).unwrap();
     assert_eq!(items.len(), 7);
     assert_eq!(items[2], (3, EntryKind::Delete, b"key".to_vec(), Vec::new()));

@@ -13,7 +13,7 @@ use crate::format::edit::{Change, Edit, KeyRange, RunId, SliceSpec};
 use crate::format::meta::{EditNumber, TableId};
 use crate::format::prefixes::common_prefix;
 use crate::format::stored::Compression;
-use crate::merge::sorted::{Random, SortedSource, Version as EntryVersion};
+use crate::merge::sorted::{Random, RandomVersions as _, SortedSource, Version as EntryVersion};
 use crate::merge::{MergedSource, Source};
 use crate::stats::LookupTally;
 use crate::step;
@@ -25,7 +25,7 @@ use crate::tree::version::Version;
 /// A run of three tables or so with random keys and versions, some ranges cut out; and what it
 /// holds.
 fn random_run(seed: u64) -> (Arc<Run>, Vec<EntryVersion>) {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let env = MemoryEnv::new(seed);
     env.create_dir(Path::new("/db"), step::DATABASE_CREATE).expect("memory takes it");
     let files = TableFiles::new(TableStorage::buffered(env.clone(), 1 << 20), Path::new("/db"));
@@ -100,7 +100,7 @@ fn a_cursor_walks_like_one_over_a_sorted_list() {
         for read in [ReadPolicy::Cached, ReadPolicy::Sequential] {
             let (mut cursor, mut twin) = (run.cursor(read), SortedSource::new(versions.clone()));
             assert_eq!(cursor.entry(), None);
-            let mut random = Random(seed);
+            let mut random = Random::new(seed);
             for _ in 0..300 {
                 let choice = if cursor.entry().is_some() { random.below(12) } else { random.below(4) };
                 let (key, sequence) = (random.key(), Sequence(random.below(50)));
@@ -129,7 +129,7 @@ fn cursors_that_wait_at_cuts_walk_like_one_over_a_sorted_list() {
     let mut waited = 0;
     for seed in 1..120 {
         let (run, versions) = random_run(seed);
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let [a, b, c, d] = [random.key(), random.key(), random.key(), random.key()];
         let range = KeyRange::new(Some((&a).min(&b)), Some((&a).max(&b)));
         let middle = KeyRange::new(Some((&c).min(&d)), Some((&c).max(&d)));
@@ -182,7 +182,7 @@ fn cursors_that_wait_at_cuts_walk_like_one_over_a_sorted_list() {
 fn a_lookup_visits_the_versions_of_its_key() {
     for seed in 1..60 {
         let (run, versions) = random_run(seed);
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         for _ in 0..100 {
             let (key, sequence) = (random.key(), Sequence(random.below(200)));
             let mut visited = Vec::new();

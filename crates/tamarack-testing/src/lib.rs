@@ -1,0 +1,25 @@
+//! What the tests of all crates share: seeded random numbers, stored files, and directories.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | `random` | the one generator of seeded random numbers |
+//! | `seeds` | which seeds a randomised test tries, from the environment |
+//! | `stored` | files of the repository that a test compares, and rewrites if that is asked for |
+//! | `directory` | an empty directory of the real file system for one test |
+//!
+//! Knows no crate but the environment, so that the tests of each can use it.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the environment serves the engine; tests read and write files of the repository"
+)]
+
+mod directory;
+mod random;
+mod seeds;
+mod stored;
+
+pub use directory::TestDir;
+pub use random::Random;
+pub use seeds::{number, seed, seeds};
+pub use stored::{assert_stored, rewrites, stored};
