@@ -440,8 +440,7 @@ impl<'a> FilterPlan<'a> {
             |planned: &Planned<'_>| if planned.differs(self.kind) { planned.bits } else { planned.table.bits() };
         // A filter that is kept must not be what exceeds the budget.
         let is_over = self.tables.iter().map(after).sum::<f64>() > self.budget + self.slack;
-        let changes =
-            |planned: &&Planned<'_>| planned.differs(self.kind) || is_over && planned.table.bits() > planned.bits;
+        let changes = |planned: &&Planned<'_>| planned.differs(self.kind) || is_over && planned.shrinks();
         let change = |planned: &Planned<'_>| {
             let change = FilterChange { run: planned.run, table: planned.at, target: planned.target? };
             Some((planned.bits >= planned.table.bits(), change))
@@ -455,6 +454,13 @@ impl<'a> FilterPlan<'a> {
 impl Planned<'_> {
     fn set(&mut self, target: FilterTarget, bits: f64, fpr: f64) {
         (self.target, self.bits, self.fpr) = (Some(target), bits, fpr);
+    }
+
+    /// Returns true if a filter of the goal's size, rounded to whole cache lines, is smaller than
+    /// the one in use. One that is a fraction of a line above its goal was made for it.
+    fn shrinks(&self) -> bool {
+        let lines = LINE_BITS as f64;
+        self.table.bits() > (self.bits + lines / 2.0).max(lines)
     }
 
     /// Returns true if the goal is another filter than the one in use; a filter to be built must

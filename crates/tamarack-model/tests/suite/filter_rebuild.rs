@@ -6,21 +6,13 @@ use tamarack_model::allocate::weights::Asked;
 use tamarack_model::filter::{Allocation, FilterChoice, FilterKind, LINE_BITS, predict};
 use tamarack_model::filter_plan::{FilterChange, FilterTarget, RunFilters, SLACK, StoredFilter, TableFilters, decide};
 use tamarack_model::{Bytes, Shape, policy};
+use tamarack_testing::Random;
 
 /// Bytes of an entry.
 const ENTRY: u64 = 100;
 
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
-        ((u128::from(self.0 >> 11) * u128::from(bound)) >> 53) as u64
-    }
-
-    fn kind(&mut self) -> FilterKind {
-        if self.below(4) == 0 { FilterKind::Bloom } else { FilterKind::Blocked }
-    }
+fn any_kind(random: &mut Random) -> FilterKind {
+    if random.one_in(4) { FilterKind::Bloom } else { FilterKind::Blocked }
 }
 
 /// Whole lines, as filters have.
@@ -47,11 +39,11 @@ fn tree(random: &mut Random) -> (Shape, Vec<RunFilters>) {
 
 fn table(random: &mut Random, most: u64) -> TableFilters {
     let entries = 1 + random.below(most);
-    let kind = random.kind();
+    let kind = any_kind(random);
     let some_bits = |random: &mut Random| lines(entries as f64 * random.below(160) as f64 / 10.0);
     let stored = Some((kind, some_bits(random))).filter(|(_, bits)| *bits > 0.0);
     let can_be_made = random.below(3) > 0;
-    let in_use = if can_be_made { Some((random.kind(), some_bits(random))) } else { stored };
+    let in_use = if can_be_made { Some((any_kind(random), some_bits(random))) } else { stored };
     let in_use = in_use.filter(|(_, bits)| *bits > 0.0 && random.below(4) > 0);
     let loaded = u32::from(in_use.is_some() && !can_be_made);
     let whole = |(kind, bits)| StoredFilter { kind, steps: 1, step_bits: bits as u64, step_fpr: None, loaded };
@@ -117,7 +109,7 @@ fn choice(kind: FilterKind, bits_per_entry: f64, allocation: Allocation) -> Filt
 fn budgets_hold_at_every_step() {
     let (mut acted, mut rested) = (0, 0);
     for seed in 0..3000 {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let (shape, mut runs) = tree(&mut random);
         if runs.is_empty() {
             continue;
