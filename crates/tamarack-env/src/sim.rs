@@ -313,12 +313,12 @@ impl SimEnv {
     }
 
     /// Starts to record every call.
-    pub fn start_wal(&self) {
+    pub fn start_recording(&self) {
         self.machine.with(|state| state.log = Some(Vec::new()));
     }
 
-    /// Stops recording; returns the calls since [`SimEnv::start_wal`].
-    pub fn take_wal(&self) -> Vec<Call> {
+    /// Stops recording; returns the calls since [`SimEnv::start_recording`].
+    pub fn stop_recording(&self) -> Vec<Call> {
         self.machine.with(|state| state.log.take().unwrap_or_default())
     }
 }

@@ -1,5 +1,5 @@
-//! Checkpoints: a database of its own in another directory, as of one moment, which shares the
-//! files of tables with the one that it was made of.
+//! Checkpoints: copies of a database as of one moment, in another directory, that share the files
+//! of tables with it.
 //!
 //! ```text
 //! claim the directory ─▶ flush ─▶ pin the version ─▶ link its tables ─▶ manifest, synced
@@ -12,17 +12,16 @@
 //!   progress, which resume there as after a crash. It has no WAL: the other database's WAL is past
 //!   that moment.
 //! * **Sharing.** A table's file never changes, so it may belong to two databases; each removes its
-//!   own name of it, and the space is free when both have. Whoever holds the version keeps the
-//!   files' names here until they have theirs there.
-//! * **Copies.** Where the file system cannot give a file a name in that directory (it is another
-//!   one, or knows no such names), the table is copied.
-//! * **Cut short.** `CURRENT` comes last, after all that it leads to is durable under its name.
-//!   Without it a directory is no database. A checkpoint that fails takes back what it made in the
-//!   opposite order: were `CURRENT` there after a crash without what it leads to, that would be a
-//!   database that is damaged.
+//!   own name of it, and the space is free when both have. The pinned version keeps the files'
+//!   names here until they have theirs there.
+//! * **Copies.** Where the file system cannot link a file into that directory (it is on another
+//!   file system, or links are not supported), the table is copied.
+//! * **Interruption.** `CURRENT` comes last, after everything that it leads to is durable under its
+//!   name. Without it a directory is no database. A failed checkpoint removes its files in the
+//!   opposite order: `CURRENT` without the files that it leads to would be a damaged database.
 //!
-//! Both databases have the same id, to which the checksums in the shared files are bound, and each
-//! goes on counting tables, edits and entries from the same numbers. So files must not be carried
+//! Both databases have the same id, to which the checksums in the shared files are bound, and both
+//! continue to number tables, edits and entries from the same values. So files must not be moved
 //! from one to the other by hand: some would fit.
 
 use std::path::Path;
@@ -39,11 +38,11 @@ use crate::step;
 use crate::tree::manifest::Manifest;
 use crate::tree::version::Version;
 
-/// What a checkpoint is made of.
+/// The content of a checkpoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CheckpointReport {
-    /// The youngest sequence that it holds; never smaller in a later checkpoint of the same
+    /// The youngest sequence number in it; never smaller in a later checkpoint of the same
     /// database.
     pub sequence: u64,
     /// Tables whose files belong to both databases.
@@ -54,14 +53,14 @@ pub struct CheckpointReport {
     pub tables_copied: u64,
     /// Bytes of the copies.
     pub bytes_copied: u64,
-    /// Why, if any was: the first file that could not be shared, and what the file system said.
+    /// The first file that could not be shared, and the file system's error; `None` without copies.
     pub why_copied: Option<String>,
 }
 
-/// Copies are made in pieces of this many bytes.
+/// Copies are written in pieces of this many bytes.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// A directory in which a checkpoint is to be made, and nothing else.
+/// A locked, empty directory for a checkpoint.
 pub(crate) struct Site<'a> {
     env: &'a dyn Env,
     dir: &'a Path,
@@ -69,27 +68,26 @@ pub(crate) struct Site<'a> {
 }
 
 impl<'a> Site<'a> {
-    /// Makes the directory if it is not there, and keeps others away from it.
+    /// Creates the directory if it does not exist, and locks it.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if something stands in it, or it cannot be made;
-    /// [`Error::Locked`] if another has it.
+    /// [`Error::InvalidArgument`] if it is not empty, or cannot be created;
+    /// [`Error::Locked`] if another process or handle has it.
     pub(crate) fn claim(env: &'a dyn Env, dir: &'a Path) -> Result<Self> {
         prepare_directory(env, dir, true)?;
         refuse_unless_empty(env, dir)?;
         let lock = take_lock(env, dir)?;
-        // Somebody may have been faster.
+        // Another process may have been faster.
         refuse_unless_empty(env, dir)?;
         sync_parent(env, dir)?;
         Ok(Self { env, dir, _lock: lock })
     }
 
-    /// Makes a database here of the version that `engine` has now, without what is in its log and
-    /// buffers.
+    /// Creates a database here from the present version of `engine`, without its WAL and memtables.
     ///
     /// # Errors
-    /// [`Error::Io`] if storage refused. Then there is no database here: what was made of it is
-    /// removed, as far as storage lets us.
+    /// [`Error::Io`] if storage fails. Then there is no database here: its files are
+    /// removed, as far as storage allows.
     pub(crate) fn fill(&self, engine: &Engine) -> Result<CheckpointReport> {
         let version = engine.tree.pin_scan().version.clone();
         let filled = self.fill_with(&engine.dir, &version);
@@ -125,7 +123,7 @@ impl<'a> Site<'a> {
         Ok(report)
     }
 
-    /// Copies a file; the copy is durable then, but for its name.
+    /// Copies a file; the copy is durable then, except for its name.
     fn copy(&self, from: &Path, to: &Path) -> Result<()> {
         let read = |source| Error::io("checkpoint: read table", from, source);
         let source = self.env.open(from, Access::Read).map_err(read)?;
@@ -145,7 +143,7 @@ impl<'a> Site<'a> {
         target.sync(step::CHECKPOINT_COPY_SYNC).map_err(|error| Error::io(step::CHECKPOINT_COPY_SYNC.0, to, error))
     }
 
-    /// Removes all that stands here but the lock; the directory was empty, and is ours.
+    /// Removes all files here but the lock; the directory was empty, and is ours.
     fn take_back(&self) -> Result<()> {
         let names = database_files(self.env, self.dir)?;
         let remove = |name: FileName, step: tamarack_env::Step| {
@@ -162,7 +160,7 @@ impl<'a> Site<'a> {
     }
 }
 
-/// The files of a database that stand in `dir`, but for the lock.
+/// The files of a database in `dir`, without the lock.
 fn database_files(env: &dyn Env, dir: &Path) -> Result<Vec<FileName>> {
     let names = env.list(dir).map_err(|error| Error::io("checkpoint: list directory", dir, error))?;
     let files = names.iter().filter_map(|name| FileName::parse(name.to_str()?));

@@ -1,11 +1,11 @@
 //! Opening a database: recovery as a list of steps.
 //!
-//! 1. Make the directory if it is missing and may be made, and take the lock.
-//! 2. Recover the manifest (or make the first one): now we know which tables exist and up to which
-//!    sequence everything is in them.
-//! 3. Look at the directory: every table the manifest names must be there; a table that it does not
-//!    name but that was made after a later edit than it holds shows that edits were lost. Nothing
-//!    but torn ends and stale manifests has been changed so far.
+//! 1. Create the directory if it is missing and may be created, and take the lock.
+//! 2. Recover the manifest, or create the first one: it says which tables exist, and up to which
+//!    sequence number everything is in them.
+//! 3. Check the directory: every table that the manifest names must exist; a table that it does not
+//!    name but that was made after a later edit than it has shows that edits were lost. Nothing but
+//!    torn ends and stale manifests has been changed so far.
 //! 4. Recover the WAL into memtables: torn ends are cut off, and what was read becomes durable.
 //! 5. Remove orphans, now that the WAL is known to be complete: an orphan is garbage only if the
 //!    WAL or the manifest has its entries.
@@ -57,8 +57,8 @@ use crate::write::{CommitQueue, CommitSettings, IntervalSync, Reserve, ReserveBy
 /// The tree that is opened: every database has it, and this program knows no other.
 const TREE: TreeId = TreeId::DEFAULT;
 
-/// Lower index blocks may stay in memory up to this part of the cache's size, beside it. At blocks
-/// of 4 KiB, they take about a hundredth of the data.
+/// Lower index blocks may stay in memory up to this share of the cache's size, beside it. With
+/// blocks of 4 KiB, they take about a hundredth of the data.
 const INDEX_SHARE: u64 = 4;
 
 /// Opens the database in `dir`.
@@ -122,7 +122,7 @@ pub(crate) fn open_read_only(dir: &Path, options: &Resolved) -> Result<Engine> {
     Ok(engine)
 }
 
-/// What opening brought together.
+/// The recovered parts of a database.
 struct RecoveredParts {
     lock: Box<dyn Lock>,
     account: Arc<Account>,
@@ -138,7 +138,7 @@ struct RecoveredParts {
     report: RecoveryReport,
 }
 
-/// What reads the tables in `dir`, and what it is charged to.
+/// The reader of the tables in `dir`, and the account that it charges.
 fn table_files(dir: &Path, options: &Resolved) -> (Arc<Account>, Arc<BlockCache>, Arc<TableFiles>) {
     let account = Account::new(options.budget);
     account.reserve_for_memtables(reserved_for_memtables(options.memtable_bytes));
@@ -151,8 +151,8 @@ fn table_files(dir: &Path, options: &Resolved) -> (Arc<Account>, Arc<BlockCache>
     (account, cache, tables)
 }
 
-/// Makes the directory, if it is missing and may be made. A directory in which nothing of ours
-/// stands is not touched unless it may become a database.
+/// Creates the directory, if it is missing and may be created. A directory without files of ours is
+/// not touched unless it may become a database.
 pub(crate) fn prepare_directory(env: &dyn Env, dir: &Path, create: bool) -> Result<()> {
     let wrong = |what| Err(Error::InvalidArgument(format!("{}: {what}", dir.display())));
     match env.list(dir) {
@@ -172,21 +172,21 @@ pub(crate) fn prepare_directory(env: &dyn Env, dir: &Path, create: bool) -> Resu
     }
 }
 
-/// A lock may have been left by somebody who found no database.
+/// The lock may be a leftover of an attempt that found no database.
 fn is_of_a_database(name: &OsString) -> bool {
     let file = name.to_str().and_then(FileName::parse);
     file.is_some_and(|file| file != FileName::Lock)
 }
 
-/// Makes the directory's own name durable. Not only by whoever made the directory: that attempt may
-/// have ended right after.
+/// Syncs the directory's own name, not only after creating the directory: an earlier attempt may
+/// have ended right after that.
 pub(crate) fn sync_parent(env: &dyn Env, dir: &Path) -> Result<()> {
     let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     env.sync_dir(parent, step::DATABASE_SYNC_PARENT)
         .map_err(|error| Error::io(step::DATABASE_SYNC_PARENT.0, parent, error))
 }
 
-/// What stands in the directory.
+/// The files in the directory.
 struct Files {
     tables: BTreeSet<u64>,
 }
@@ -203,7 +203,7 @@ impl Files {
         Ok(Self { tables: tables.collect() })
     }
 
-    /// Sees to it that no new table gets the number of one that stands here, orphan or not.
+    /// Reserves the numbers of all tables in the directory, orphans included.
     fn skip_ids(&self, manifest: &Manifest) {
         if let Some(&last) = self.tables.last() {
             manifest.skip_table_id(TableId(last));
@@ -215,7 +215,7 @@ impl Files {
         self.tables.iter().copied().filter(move |number| !named.contains(number))
     }
 
-    /// Tables that are missing, or that show that the manifest is.
+    /// Tables that are missing, or that show that edits are.
     fn check_against(&self, env: &dyn Env, dir: &Path, version: &Version) -> Result<()> {
         for table in version.tables() {
             let path = FileName::Table(table.meta().id.0).path(dir);
@@ -225,8 +225,7 @@ impl Files {
         }
         for number in self.orphans(version) {
             let path = FileName::Table(number).path(dir);
-            // One that cannot be read was never finished, so no edit, lost or not, can have named
-            // it.
+            // An unreadable table was never finished, so no edit, lost or not, can have named it.
             let Some(meta) = complete_table(env, &path, version.database())? else { continue };
             if meta.created_after > version.edit_number() {
                 return Err(Error::corruption(
@@ -252,7 +251,7 @@ impl Files {
     }
 }
 
-/// The metadata of a table that is whole; `None` if it is not.
+/// The metadata of a table; `None` if it is damaged.
 fn complete_table(env: &dyn Env, path: &Path, database: u64) -> Result<Option<TableMeta>> {
     match Table::read_meta(env, path, database) {
         Ok(meta) => Ok(Some(meta)),
@@ -264,7 +263,7 @@ fn complete_table(env: &dyn Env, path: &Path, database: u64) -> Result<Option<Ta
 /// The memtables that the WAL is replayed into. They rotate by the present options.
 struct Replay {
     memtable_bytes: u64,
-    /// What a buffer may take, whatever it holds.
+    /// Upper bound on a memtable's memory, whatever its entries.
     memory_max: u64,
     active: Arc<Memtable>,
     /// Young to old.
@@ -356,7 +355,7 @@ fn recover_manifest(dir: &Path, options: &Resolved, tables: Arc<TableFiles>) -> 
     Ok((manifest, None))
 }
 
-/// Up to which sequence everything is in tables.
+/// The sequence number up to which everything is in tables.
 fn flushed_through(version: &Version) -> Sequence {
     version.tree(TREE).map_or(Sequence::ZERO, |tree| tree.flushed_through())
 }
@@ -465,7 +464,7 @@ fn assemble(dir: &Path, options: &Resolved, parts: RecoveredParts) -> Result<Eng
 
 /// Starts the background work.
 fn start_background(engine: &mut Engine, options: &Resolved) -> Result<()> {
-    // Before anybody opens a table, or decides about those that are there.
+    // Before any table is opened or rebuilt.
     let filters = Arc::new(FilterWorker::new(&engine.scheduler));
     let Workers { merging, syncing } = start_workers(&engine.dir, options, &engine.scheduler, &engine.interval)?;
     engine.database.set_flusher(merging.clone());
@@ -502,7 +501,7 @@ fn note_birth(manifest: &Manifest, wal: &Wal, version: Arc<Version>) -> Result<A
     manifest.commit(vec![Change::WalDurable { position: wal.durable().0 }])
 }
 
-/// The options, with the design that the database has where they leave it that.
+/// The options, with the database's present design where they leave it open.
 fn with_kept_design(dir: &Path, options: &Resolved, version: &Version) -> Result<Resolved> {
     let mut options = options.clone();
     if let Some(stored) = stored_design(dir, version)? {
@@ -520,7 +519,7 @@ fn with_kept_design(dir: &Path, options: &Resolved, version: &Version) -> Result
     Ok(options)
 }
 
-/// The design of the tree, if it has one; and an error if its runs do not stand in its shape.
+/// The design of the tree, if it has one; an error if its runs do not fit its shape.
 fn stored_design(dir: &Path, version: &Version) -> Result<Option<TreeDesign>> {
     let tree = version.tree(TREE).expect("every database has the one tree");
     let stored = tree.shape().map(TreeDesign::decode).transpose().map_err(|error| Error::shape(dir, error))?;
@@ -529,7 +528,7 @@ fn stored_design(dir: &Path, version: &Version) -> Result<Option<TreeDesign>> {
     Ok(stored)
 }
 
-/// Gives the tree the design that the options want, if it has another or none. Moves no bytes.
+/// Gives the tree the design of the options, if it has another or none. Moves no bytes.
 fn settle_shape(
     dir: &Path,
     options: &Resolved,
@@ -564,7 +563,7 @@ fn settle_shape(
 
 /// The background workers of a database.
 struct Workers {
-    /// All that flush and merge, as one.
+    /// The workers for flushes and compactions, as one.
     merging: Arc<dyn Worker>,
     syncing: Arc<dyn Worker>,
 }
@@ -588,14 +587,14 @@ fn start_workers(
     Ok(Workers { merging: Arc::new(group), syncing })
 }
 
-/// What the cache leaves to buffers of that size: one that takes writes and one that is being
-/// flushed, with what ordinary entries take besides their raw bytes.
+/// Memory that the cache leaves to memtables of that size: an active one and one being flushed,
+/// with the overhead of ordinary entries.
 pub(crate) fn reserved_for_memtables(memtable_bytes: u64) -> u64 {
     memtable_bytes.saturating_mul(3)
 }
 
-/// So many full buffers fit the reserve: those that wait for their flush, and what their merging
-/// needs on the way.
+/// Number of full memtables that fit into the disk reserve: those that wait for their flush, and
+/// the space that their compactions need in between.
 const RESERVED_BUFFERS: u64 = 4;
 
 /// The WAL reserves space in pieces between these sizes, in bytes: small enough that a tiny
@@ -603,9 +602,9 @@ const RESERVED_BUFFERS: u64 = 4;
 const WAL_ALLOCATE_BYTES_MIN: u64 = 64 << 10;
 const WAL_ALLOCATE_BYTES_MAX: u64 = 4 << 20;
 
-/// A commit group of several members has at most this many bytes: enough to share a sync among
-/// hundreds of small writes, small enough that nobody waits long for others' bytes.
+/// Upper bound on a commit group of several members, in bytes: enough to share a sync among
+/// hundreds of small writes, small enough that no member waits long for others' bytes.
 const GROUP_BYTES: usize = 1 << 20;
 
-/// And at most this part of the memory budget: there are two of them, which keep that much memory.
+/// And this share of the memory budget: there are two groups, which keep that much memory.
 const GROUP_SHARE: usize = 64;

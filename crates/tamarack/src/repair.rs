@@ -1,4 +1,4 @@
-//! Repair: what can be read of a damaged database becomes a database again.
+//! Repair: makes a database of everything readable in a damaged one.
 //!
 //! ```text
 //! examine ─► plan ─► (applied) tables ─► WAL ─► manifest ─► CURRENT away ─► damaged files aside
@@ -7,11 +7,11 @@
 //!
 //! # What is kept
 //!
-//! Everything in files that are whole, and of damaged ones every block and every record that is.
-//! Nothing is made up: what is read afterwards was written, at that key. What is lost is said:
-//! files, ranges of keys, sequences. Where something is lost, the state is no prefix of the order
-//! of commits any more: what was written later is kept all the same, and in the lost ranges older
-//! versions of a key may come to light, also of keys that were deleted.
+//! Everything in files that are whole, and every whole block and record of damaged ones. Nothing is
+//! invented: every entry read afterwards was written, at that key. The report names what is lost:
+//! files, ranges of keys, sequence numbers. After a loss the state is no prefix of the order of
+//! commits any more: later writes are kept all the same, and in the lost ranges older versions of a
+//! key may come to light, also of deleted keys.
 //!
 //! * **The structure is known** if the manifest can be read to its end and no file shows that it
 //!   has lost edits. Then runs and slices stay as they are; a slice of a damaged table becomes one
@@ -29,17 +29,17 @@
 //!   sequence numbers. A record is a commit group, so that a batch is there whole or not at all.
 //!   Entries that tables have already are not taken from the WAL.
 //!
-//! # What is changed, and in which order
+//! # Order of changes
 //!
 //! Nothing is overwritten or removed: files that are damaged or replaced get another name in the
-//! same directory (`NAME.lost`), which the engine ignores, so that who knows better can undo it.
-//! First everything new is made, under numbers that were never used, and is durable; then `CURRENT`
-//! goes aside. Until it is there again, opening refuses, and repairing again goes on where this was
-//! interrupted: the new manifest knows the latest edit.
+//! same directory (`NAME.lost`), which the engine ignores, so that it can be undone. First
+//! everything new is made, under numbers that were never used, and is durable; then `CURRENT` goes
+//! aside. Until there is a new `CURRENT`, opening refuses, and another repair resumes where this
+//! one was interrupted: the new manifest knows the latest edit.
 //!
-//! Tables that a repair makes name no edit as the one after which they were made (number 0). Those
-//! that an interrupted repair left are known by that, and not looked at again: what they hold is
-//! still where it came from.
+//! Tables made by a repair name no edit as the one after which they were made (number 0). Those
+//! that an interrupted repair left are known by that, and ignored: their entries are still where
+//! they came from.
 
 mod apply;
 mod arrange;
@@ -60,21 +60,21 @@ use crate::options::{Options, Resolved};
 use crate::verify::Examination;
 
 impl Options {
-    /// Says what [`Options::repair`] would do to the database in `dir`, which nobody has open, and
-    /// what would be lost. Changes nothing.
+    /// Returns what [`Options::repair`] would do to the closed database in `dir`, and what would be
+    /// lost. Changes nothing.
     ///
     /// # Errors
-    /// As [`Options::verify`]; [`Error::Corruption`] if there is nothing at all to go by.
+    /// As [`Options::verify`]; [`Error::Corruption`] if no file identifies the database.
     pub fn plan_repair(&self, dir: impl AsRef<Path>, progress: &mut dyn FnMut(u64, u64)) -> Result<RepairReport> {
         repair(&self.resolve()?, dir.as_ref(), false, progress)
     }
 
-    /// Salvages what is readable of the damaged database in `dir`, which nobody has open:
-    /// afterwards it can be opened, and everything in it is whole. What was replaced is kept
-    /// under other names. Does nothing to a database that is not damaged. `progress` is told the
-    /// bytes of tables read so far and the bytes there are.
+    /// Salvages everything readable in the damaged, closed database in `dir`: afterwards it can be
+    /// opened, and everything in it is whole. Replaced files are kept under other names. Does
+    /// nothing to an undamaged database. `progress` gets the bytes of tables read so far and their
+    /// total.
     ///
-    /// If it fails, or the machine does, it can be called again.
+    /// After a failure, also of the machine, it can be called again.
     ///
     /// # Errors
     /// As [`Options::plan_repair`]; [`Error::Io`] if storage refuses.
@@ -92,7 +92,7 @@ fn repair(options: &Resolved, dir: &Path, apply: bool, progress: &mut dyn FnMut(
         .iter()
         .find(|error| matches!(error, Error::Unsupported { .. } | Error::OldFormat { .. }))
     {
-        // What this program cannot read is not damaged.
+        // A format that this version cannot read is not damage.
         return Err(newer.clone());
     }
     if examination.report.is_ok() && !examination.lost_edits {

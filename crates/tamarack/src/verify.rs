@@ -1,9 +1,9 @@
-//! Verification: everything on storage is read and checked.
+//! Verification: reads and checks everything on storage.
 //!
 //! * Of a database that is open: the current version's tables, and the WAL up to where it is
 //!   durable ([`verify`]).
-//! * Of one that is not, all files ([`examine`]): also where opening would refuse the first damage
-//!   that it meets. Repairing begins with the same examination.
+//! * Of a closed database: all files ([`examine`]), also where opening would stop at the first
+//!   damage. Repair begins with the same examination.
 //!
 //! | what | where it is checked |
 //! |---|---|
@@ -30,7 +30,7 @@ use crate::journal::Dropped;
 use crate::table::Salvage;
 use crate::tree::table_file::TableFile;
 
-/// What verification found.
+/// The result of a verification.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct VerifyReport {
@@ -45,13 +45,13 @@ pub struct VerifyReport {
     pub wal_entries: u64,
     /// Bytes of the WAL segments that were checked.
     pub wal_bytes: u64,
-    /// What is wrong: one error for each damaged place, or broken invariant.
+    /// Faults: one error for each damaged place or broken invariant.
     pub problems: Vec<Error>,
-    /// Ends of files that a crash left torn. Nothing in them was promised; opening the database
-    /// cuts them off. Always empty for one that is open.
+    /// Ends of files that a crash left torn. Nothing in them was acknowledged as durable; opening
+    /// the database cuts them off. Always empty for an open database.
     pub torn: Vec<Dropped>,
     /// Files that nothing names, left by a crash; opening the database removes them. Always empty
-    /// for one that is open.
+    /// for an open database.
     pub unnamed: Vec<PathBuf>,
     /// Files with the names of a database's files that this database cannot have made, because of
     /// their numbers. They are ignored, and stay. Always empty for one that is open.
@@ -59,13 +59,13 @@ pub struct VerifyReport {
 }
 
 impl VerifyReport {
-    /// True if nothing is wrong.
+    /// True if no fault was found.
     pub fn is_ok(&self) -> bool {
         self.problems.is_empty()
     }
 }
 
-/// Checks what the current version of an open database names, and its log as far as that is
+/// Checks the tables of an open database's current version, and its WAL up to where that is
 /// durable.
 pub(crate) fn verify(engine: &Engine, progress: &mut dyn FnMut(u64, u64)) -> Result<VerifyReport> {
     let state = engine.tree.pin_scan();
@@ -90,7 +90,7 @@ pub(crate) fn verify(engine: &Engine, progress: &mut dyn FnMut(u64, u64)) -> Res
     Ok(report)
 }
 
-/// All that is wrong with a table.
+/// All faults of a table.
 fn check_table(engine: &Engine, table: &Arc<TableFile>, progress: &mut dyn FnMut(u64)) -> Result<Vec<Error>> {
     let mut problems = Vec::new();
     note(table.open().and_then(|table| table.verify(progress)), &mut problems)?;
@@ -106,7 +106,7 @@ fn check_table(engine: &Engine, table: &Arc<TableFile>, progress: &mut dyn FnMut
     Ok(problems)
 }
 
-/// Notes what is wrong; that storage fails is an error.
+/// Records a fault; failing storage is an error.
 fn note(outcome: Result<()>, problems: &mut Vec<Error>) -> Result<()> {
     match outcome {
         Err(error @ Error::Io { .. }) => Err(error),
@@ -118,7 +118,7 @@ fn note(outcome: Result<()>, problems: &mut Vec<Error>) -> Result<()> {
     }
 }
 
-/// Adds the problems of other places than those that are known.
+/// Adds the problems of places without a known one.
 fn add_new(problems: &mut Vec<Error>, more: &[Error]) {
     let known: Vec<_> = problems.iter().filter_map(offset).collect();
     problems.extend(more.iter().filter(|error| offset(error).is_none_or(|offset| !known.contains(&offset))).cloned());

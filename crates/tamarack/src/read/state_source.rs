@@ -4,7 +4,7 @@
 //! ```text
 //! seek ──► run 1: its block is in the cache                          ┐
 //!          run 2: lacks a block ──┐                  ┌─► decoded     │
-//!          run 3: lacks a block ──┼─► read at once   ┼─► decoded     ├─► all cursors seek in memory
+//!          run 3: lacks a block ──┼─► read at once   ┼─► decoded     ├─► cursors seek in memory
 //!          run 4: lacks a block ──┘                  └─► decoded     ┘
 //! ```
 //!

@@ -1,4 +1,4 @@
-//! [`apply`]: carries out a plan. The order in which it does that is on the page of [`super`].
+//! [`apply`]: carries out a plan, in the order that the page of [`super`] gives.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -35,10 +35,10 @@ use crate::tree::version::{TreeVersion, Version};
 use crate::verify::Examination;
 use crate::wal;
 
-/// A table ends when its file has this many bytes, unless the options say something else.
+/// A table ends when its file has this many bytes, unless the options set another size.
 const TABLE_BYTES: u64 = 64 << 20;
 
-/// Makes what is planned.
+/// Carries out a plan.
 pub(super) fn apply(options: &Resolved, dir: &Path, examination: &Examination, plan: &Plan) -> Result<()> {
     let names = Names::of(&*options.env, dir, examination)?;
     let storage = TableStorage::buffered(options.env.clone(), 0);
@@ -49,7 +49,7 @@ pub(super) fn apply(options: &Resolved, dir: &Path, examination: &Examination, p
     maker.switch(&version, manifest)
 }
 
-/// A run that was made: its level, and its slices with their tables.
+/// A new run: its level, and its slices with their tables.
 type Made = (u32, Vec<(Arc<TableMeta>, KeyRange)>);
 
 struct Maker<'a> {
@@ -66,7 +66,7 @@ impl Maker<'_> {
         &*self.options.env
     }
 
-    /// Makes the tables of all runs. They and their names are durable.
+    /// Writes the tables of all runs. They and their names are durable afterwards.
     fn tables(&mut self) -> Result<Vec<Made>> {
         let mut runs = Vec::new();
         for (level, units) in &self.plan.runs {
@@ -173,8 +173,8 @@ impl Maker<'_> {
             number: self.names.next_wal(),
             base: Position(end.next_multiple_of(RECORD_ALIGNMENT)),
             first: self.plan.flushed_through.next().0,
-            // As with tables: whoever finds it, left by a repair that was interrupted, shall not
-            // take it for a sign of lost edits.
+            // As with tables: opening must not take a leftover of an interrupted repair for a sign
+            // of lost edits.
             created_after: MADE_BY_REPAIR,
         };
         Segment::create(&wal::PROFILE, self.env(), self.dir, header, 0)?.begin(None)?;
@@ -183,7 +183,8 @@ impl Maker<'_> {
         Ok(header.base.0 + FILE_HEADER_BYTES)
     }
 
-    /// Writes the manifest that describes all of this; gives the version and the manifest's number.
+    /// Writes the manifest that describes all of this; returns the version and the manifest's
+    /// number.
     fn manifest(&mut self, runs: &[Made], wal_durable: u64) -> Result<(Version, u64)> {
         let known = self.examination.version();
         let next_run = known.map_or(1, |version| version.next_ids().run);
@@ -231,7 +232,7 @@ impl Maker<'_> {
         Ok((version, number))
     }
 
-    /// The tree's shape as it was; if that is lost, one of the policy that the options want.
+    /// The tree's shape as it was; if that is lost, one of the options' policy.
     fn shape(&self, tree: &TreeVersion) -> Result<(ShapeBlob, Shape)> {
         if let Some(blob) = &self.plan.shape {
             match TreeDesign::decode(blob) {
@@ -247,7 +248,7 @@ impl Maker<'_> {
         Ok((blob, shape))
     }
 
-    /// Sets aside what is not part of the database any more, and names the new manifest.
+    /// Sets aside the files that no longer belong to the database, and names the new manifest.
     fn switch(&mut self, version: &Version, manifest: u64) -> Result<()> {
         for table in version.tables() {
             self.names.keep(FileName::Table(table.id().0));
@@ -256,7 +257,7 @@ impl Maker<'_> {
             self.names.keep_wal();
         }
         let mut aside = self.names.to_set_aside(self.dir);
-        // From the moment when it is gone until it is back, nobody opens the database.
+        // While there is no `CURRENT`, the database cannot be opened.
         aside.sort_by_key(|(from, _)| !from.ends_with("CURRENT"));
         for (from, to) in aside {
             let moved = self.env().rename(&from, &to, step::REPAIR_SET_ASIDE);

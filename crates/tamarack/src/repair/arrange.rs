@@ -1,4 +1,4 @@
-//! [`arrange`]: runs out of tables of which nobody says any more how they belong together.
+//! [`arrange`]: runs made of tables whose structure is lost.
 //!
 //! ```text
 //! keys        a ──────────────────────── z
@@ -7,16 +7,17 @@
 //!                  ├ 110..130 ┤                  shares keys *and* sequences: merged with run 1's
 //! ```
 //!
-//! Within a tree, what is younger stands above: where two runs share keys, all sequences of one are
-//! larger. Two tables that share keys and whose sequences interleave cannot be put in such an
-//! order, so they become one **unit**, to be merged. What is left has an order: a unit goes into
-//! the oldest run in which it stands above everything older that it shares keys with.
+//! Within a tree, younger runs are above older ones: where two runs share keys, all sequence
+//! numbers of one are larger. Two tables that share keys and whose sequence numbers interleave
+//! cannot be put in such an order, so they become one **unit**, to be merged. The units have an
+//! order: each goes into the oldest run in which it is above everything older that it shares keys
+//! with.
 //!
 //! Pure. Cost: each pair of units that share keys is compared, once for each round of joining.
 
 use crate::entry::Sequence;
 
-/// Entries that are to stand in one run together: of one table, or of several that must be merged.
+/// Entries that belong in one run together: of one table, or of several that must be merged.
 #[derive(Clone, Debug)]
 pub(super) struct Unit<P> {
     /// Where the entries come from.
@@ -86,7 +87,7 @@ pub(super) fn arrange<P>(units: Vec<Unit<P>>) -> Vec<Vec<Unit<P>>> {
     runs
 }
 
-/// Joins units that share keys and sequences. What becomes of that may share more.
+/// Joins units that share keys and sequence numbers. The result may share more.
 fn join_once<P>(mut units: Vec<Unit<P>>) -> Vec<Unit<P>> {
     units.sort_by(|a, b| a.first.cmp(&b.first));
     let mut groups: Vec<usize> = (0..units.len()).collect();

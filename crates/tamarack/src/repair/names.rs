@@ -1,4 +1,4 @@
-//! [`Names`]: which numbers are free, and what files are called when they are set aside.
+//! [`Names`]: unused file numbers, and names for files that are set aside.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -10,18 +10,18 @@ use crate::error::{Error, Result};
 use crate::format::names::{FILE_NUMBER_MAX, FileName};
 use crate::verify::Examination;
 
-/// The names in the directory: which numbers are free, and what is set aside as what.
+/// The names in the directory: which numbers are unused, and which names set-aside files get.
 pub(super) struct Names {
     all: Vec<OsString>,
     ours: BTreeSet<FileName>,
     kept: BTreeSet<FileName>,
-    /// The number of the next table that is made.
+    /// The number of the next new table.
     pub(super) next_table: u64,
     next_wal: u64,
     next_manifest: u64,
 }
 
-/// What the names of files that were set aside end with, but for a number.
+/// The ending of names of set-aside files, before a number.
 const ASIDE: &str = ".lost";
 
 impl Names {
@@ -70,7 +70,7 @@ impl Names {
         self.kept.extend(self.ours.iter().filter(|name| name.wal().is_some()));
     }
 
-    /// What is to be set aside, and how it is to be called then.
+    /// The files to set aside, each with its new name.
     pub(super) fn to_set_aside(&self, dir: &Path) -> Vec<(PathBuf, PathBuf)> {
         let aside = self.ours.difference(&self.kept).map(|name| {
             let name = name.name();

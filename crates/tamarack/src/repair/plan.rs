@@ -1,4 +1,4 @@
-//! [`plan`]: what a repaired database consists of, before anything is written.
+//! [`plan`]: the content of a repaired database, before anything is written.
 //!
 //! The content of a run is [`Unit`]s of [`Part`]s: slices of whole tables, readable parts of
 //! damaged ones, records of the WAL. A unit of one slice of a whole table stays as it is; all
@@ -30,12 +30,12 @@ pub(super) const TREE: TreeId = TreeId::DEFAULT;
 /// The edit after which tables of repairs were made: none.
 pub(super) const MADE_BY_REPAIR: EditNumber = EditNumber(0);
 
-/// Where entries come from.
+/// A source of entries.
 #[derive(Clone, Debug)]
 pub(super) enum Part {
-    /// A table that is whole.
+    /// A whole table.
     Table { meta: Arc<TableMeta>, range: KeyRange },
-    /// A damaged one; what the manifest says about it, if that does.
+    /// A damaged table; with the manifest's metadata, if it has any.
     Damaged { id: TableId, meta: Option<Arc<TableMeta>>, range: KeyRange },
     /// Records of the WAL.
     Wal(Chunk),
@@ -44,7 +44,7 @@ pub(super) enum Part {
 /// A run with its level.
 type Planned = (u32, Vec<Unit<Part>>);
 
-/// What is to be.
+/// The plan of a repair.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) database: u64,
@@ -141,8 +141,8 @@ impl Planner<'_> {
         Ok(plan)
     }
 
-    /// The runs as the version has them, without what is lost; `None` if a table that the version
-    /// does not name may have some of that.
+    /// The version's runs without lost entries; `None` if a table that the version does not name
+    /// may have some of these.
     fn keep(&mut self, tree: &TreeVersion) -> Result<Option<Vec<Planned>>> {
         let before = self.report.clone();
         let (mut runs, mut lost) = (Vec::new(), Vec::new());
@@ -197,7 +197,7 @@ impl Planner<'_> {
         })
     }
 
-    /// All tables that are there, as units in no order yet.
+    /// All existing tables, as units in no order yet.
     fn rebuild(&mut self, tree: Option<&TreeVersion>) -> Result<Vec<Unit<Part>>> {
         let mut slices: BTreeMap<u64, Vec<SliceSpec>> = BTreeMap::new();
         for slice in tree.into_iter().flat_map(TreeVersion::runs).flat_map(|run| run.slices().iter()) {
@@ -221,7 +221,7 @@ impl Planner<'_> {
         Ok(all)
     }
 
-    /// What is left of these slices of a table, one unit for each, and what is lost of them.
+    /// The readable parts of these slices of a table, one unit for each, and their losses.
     fn units(&mut self, number: u64, specs: &[SliceSpec], lost: &mut Vec<Lost>) -> Result<Vec<Option<Unit<Part>>>> {
         let path = FileName::Table(number).path(self.dir);
         let found = self.examination.tables.get(&number).unwrap_or(&Found::Unfinished);
@@ -306,7 +306,7 @@ impl Planner<'_> {
             let sequences = Some((*first, *last));
             self.report.lost.push(Lost { path, from: None, to: None, sequences, entries: Some(last - first + 1) });
         }
-        // What stood behind the last record that is there, nobody can count.
+        // The records behind the last whole one cannot be counted.
         if !wal.is_sound {
             let tail =
                 damaged.into_iter().map(|path| Lost { path, from: None, to: None, sequences: None, entries: None });
@@ -362,7 +362,7 @@ impl Planner<'_> {
     }
 }
 
-/// A slice of a table that is whole.
+/// A slice of a whole table.
 fn whole_unit(meta: &TableMeta, range: &KeyRange) -> Unit<Part> {
     let first = range.from.as_deref().filter(|from| **from > *meta.smallest_key).unwrap_or(&meta.smallest_key).to_vec();
     let cut = range.to.as_deref().filter(|to| **to <= *meta.largest_key);
@@ -381,8 +381,8 @@ pub(super) fn holds(range: &KeyRange, key: &[u8]) -> bool {
     range.from.as_deref().is_none_or(|from| from <= key) && range.to.as_deref().is_none_or(|to| key < to)
 }
 
-/// What of `keys` lies in the slice, if anything does. `kept` entries of the table are left, and it
-/// is lost at so many places.
+/// The part of `keys` within the slice, if any. `kept` entries of the table are readable, and it is
+/// damaged in so many places.
 fn loss(
     path: &Path,
     keys: &LostKeys,
@@ -407,8 +407,8 @@ fn loss(
     })
 }
 
-/// Runs, old to young, as runs young to old with a level for each: the model's relabelling, which
-/// comes next, moves what stands in one level together.
+/// Runs, old to young, as runs young to old with a level each: the model's relabelling, which comes
+/// next, moves the runs of one level together.
 fn levels(runs: Vec<Vec<Unit<Part>>>) -> Vec<Planned> {
     let count = runs.len() as u32;
     let youngest_first = runs.into_iter().rev().zip(1_u32..);
@@ -417,5 +417,5 @@ fn levels(runs: Vec<Vec<Unit<Part>>>) -> Vec<Planned> {
         .collect()
 }
 
-/// As many levels as a tree may have.
+/// Upper bound on the levels of a tree.
 const LEVELS_MAX: u32 = 64;

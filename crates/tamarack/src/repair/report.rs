@@ -1,19 +1,19 @@
-//! [`RepairReport`]: what a repair found, did, and could not save.
+//! [`RepairReport`]: a repair's findings, changes and losses.
 
 use std::path::PathBuf;
 
 use crate::error::Error;
 
-/// What a repair did, or would do.
+/// The changes of a repair, done or planned.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct RepairReport {
-    /// True if it was done; false if it was only planned, or if there was nothing to be done.
+    /// True if the repair was carried out; false if it was only planned, or not needed.
     pub applied: bool,
-    /// What is wrong, as [`crate::VerifyReport::problems`]. Nothing: the database is not damaged,
-    /// and stays as it is.
+    /// Faults, as [`crate::VerifyReport::problems`]. If empty, the database is not damaged, and
+    /// stays as it is.
     pub problems: Vec<Error>,
-    /// True if the structure of the tree is not known any more, and is made anew from its tables.
+    /// True if the structure of the tree is lost, and is made anew from its tables.
     pub rebuilt: bool,
     /// True if keys that were deleted or overwritten may come back with an older value anywhere,
     /// and not only in the lost ranges: nobody knows what compactions had already replaced.
@@ -22,9 +22,9 @@ pub struct RepairReport {
     pub tables_kept: u64,
     /// Entries in them.
     pub entries_kept: u64,
-    /// Files that are damaged, missing, or replaced by others, each with what is saved of it.
+    /// Files that are damaged, missing, or replaced, each with the number of its saved entries.
     pub replaced: Vec<Replaced>,
-    /// What is lost. Nothing, if only what can be made again was damaged: an index, a filter, the
+    /// Losses. Empty if only parts that can be rebuilt were damaged: an index, a filter, the
     /// manifest.
     pub lost: Vec<Lost>,
 }
@@ -35,24 +35,24 @@ pub struct RepairReport {
 pub struct Replaced {
     /// The file.
     pub path: PathBuf,
-    /// The name that it has, or would get; `None` if it is missing.
+    /// Its present or planned name; `None` if it is missing.
     pub aside: Option<PathBuf>,
-    /// Entries of it that are saved, in new tables.
+    /// Its entries that are saved in new tables.
     pub entries: u64,
 }
 
-/// Entries that are lost, or may be.
+/// Entries that are, or may be, lost.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Lost {
     /// The file that had them.
     pub path: PathBuf,
-    /// The smallest key that may be concerned; `None`: no key is too small.
+    /// Lower bound of the affected keys (inclusive); `None`: unbounded.
     pub from: Option<Vec<u8>>,
-    /// The largest key that may be concerned; `None`: no key is too large.
+    /// Upper bound of the affected keys (inclusive); `None`: unbounded.
     pub to: Option<Vec<u8>>,
-    /// The smallest and the largest sequence that may be concerned; `None` if that is not known.
+    /// The smallest and the largest affected sequence number; `None` if that is not known.
     pub sequences: Option<(u64, u64)>,
-    /// How many, if that is known.
+    /// Their number, if known.
     pub entries: Option<u64>,
 }

@@ -1,8 +1,8 @@
 //! [`Chunk`]: records of a WAL that cannot be recovered as a whole, as entries to be written into
 //! tables.
 //!
-//! Every record that is whole counts, wherever it stands, in the order of sequences. They are taken
-//! in chunks that fit into memory; of two chunks, the later has the larger sequences.
+//! Every whole record counts, wherever it is, in the order of sequence numbers. They form chunks
+//! that fit into memory; of two chunks, the later has the larger sequence numbers.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::format::meta::TreeId;
 use crate::wal::{Findings, Record};
 
-/// The most bytes of records that a chunk has, unless a single one is larger.
+/// Upper bound on the bytes of records in a chunk, except for a single larger record.
 const CHUNK_BYTES: u64 = 32 << 20;
 
 /// Records that become a table together.
@@ -33,14 +33,14 @@ pub(super) type Sorted = BTreeMap<(Vec<u8>, Reverse<u64>), (EntryKind, Vec<u8>)>
 pub(super) struct Left {
     /// Old to young.
     pub(super) chunks: Vec<Chunk>,
-    /// Sequences that no record has, between the first that is wanted and the last that is there.
+    /// Sequence numbers without a record, between the first wanted and the last present one.
     pub(super) missing: Vec<(u64, u64)>,
-    /// The last sequence that is there.
+    /// The last sequence number present.
     pub(super) last: Sequence,
 }
 
-/// All records with entries after `after`. If `from_first`, nothing is known of what is in tables,
-/// and sequences before the first record are not missed.
+/// All records with entries after `after`. If `from_first`, the tables' content is not known, and
+/// sequence numbers before the first record are not missed.
 pub(super) fn left(wal: &Findings, after: Sequence, from_first: bool) -> Left {
     let mut records: Vec<(usize, Record)> = Vec::new();
     for (segment, found) in wal.segments.iter().enumerate() {
@@ -50,8 +50,8 @@ pub(super) fn left(wal: &Findings, after: Sequence, from_first: bool) -> Left {
     let mut left = Left { last: after, ..Left::default() };
     let mut bytes = 0;
     for (segment, record) in records {
-        // Two records never have the same sequences, unless somebody put together files of
-        // different times; then the first counts.
+        // Two records have the same sequence numbers only if files of different times were put
+        // together; then the first counts.
         let first = Sequence(record.head.first);
         if first <= left.last && !left.chunks.is_empty() {
             continue;
@@ -71,13 +71,13 @@ pub(super) fn left(wal: &Findings, after: Sequence, from_first: bool) -> Left {
     left
 }
 
-/// The sequence of a record's last entry.
+/// The sequence number of a record's last entry.
 fn last(record: &Record) -> Sequence {
     Sequence(record.head.next() - 1)
 }
 
 impl Chunk {
-    /// How many of its entries stand in which file.
+    /// Number of its entries in each file.
     pub(super) fn counts<'a>(&self, wal: &'a Findings) -> Vec<(&'a Path, u64)> {
         let count = |(segment, record): &(usize, Record)| {
             let first = record.head.first.max(self.after.0 + 1);
@@ -86,7 +86,7 @@ impl Chunk {
         self.records.iter().map(count).collect()
     }
 
-    /// Its entries. Records that are whole and hold no entries are noted as problems.
+    /// Its entries. Whole records without entries are reported as problems.
     ///
     /// # Errors
     /// [`Error::Unsupported`] for what a newer version wrote; [`Error::Io`].

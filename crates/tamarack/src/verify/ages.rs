@@ -1,7 +1,7 @@
 //! [`check`]: checks the ages of each key's entries in trees where whole tables do not prove them.
 //!
-//! Where a range of keys was merged by itself, the sequences of a table say nothing about which run
-//! is younger, and only each key's versions are in order. To see that, all runs are read side by
+//! Where a range of keys was compacted by itself, a table's sequence numbers do not show which run
+//! is younger; only each key's versions are in order. To check that, all runs are read side by
 //! side. In other trees [`Version::check`] has compared the tables.
 
 use std::path::Path;
@@ -14,8 +14,8 @@ use crate::table::ReadPolicy;
 use crate::tree::run::RunCursor;
 use crate::tree::version::{TreeVersion, Version};
 
-/// [`Error::Corruption`], naming a table, if a version of a key stands above a younger one. Reads
-/// what it looks at, once.
+/// Returns [`Error::Corruption`], naming a table, if a version of a key is above a younger one.
+/// Reads its tables once.
 pub(super) fn check(version: &Version, dir: &Path) -> Result<()> {
     let mixed = version.trees().filter(|(_, tree)| tree.are_ages_mixed());
     mixed.into_iter().try_for_each(|(_, tree)| check_tree(tree, dir))

@@ -7,8 +7,8 @@
 //! 4. If something may be missing from the version, or is missing from the WAL, every other table
 //!    as well.
 //!
-//! A table that the version does not name is what a crash left, or a sign that the manifest has
-//! lost edits: it is if it was made after a later edit than the manifest holds.
+//! A table that the version does not name is an orphan of a crash, or a sign that the manifest has
+//! lost edits: the latter if it was made after a later edit than the manifest has.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -31,12 +31,12 @@ use crate::tree::table_file::TableFiles;
 use crate::tree::version::Version;
 use crate::wal::{self, Findings, Position, RecoverySettings, Tail};
 
-/// A database at rest, examined. Holds the lock.
+/// An examined, closed database. Holds the lock.
 pub(crate) struct Examination {
     pub(crate) manifest: ManifestSurvey,
     /// The database's id; `None` if no file names one.
     pub(crate) database: Option<u64>,
-    /// All tables that are there or should be, by number.
+    /// All tables that exist or should exist, by number.
     pub(crate) tables: BTreeMap<u64, Found>,
     /// The WAL; `None` if the database's id is not known.
     pub(crate) wal: Option<Findings>,
@@ -46,24 +46,24 @@ pub(crate) struct Examination {
     _lock: Box<dyn Lock>,
 }
 
-/// A table as it was found.
+/// The condition of a table.
 #[derive(Clone, Debug)]
 pub(crate) enum Found {
-    /// Everything about it is as it should be.
+    /// Whole, and as the manifest says.
     Whole(TableMeta),
-    /// It is there, and it is damaged; what the manifest says about it, if that does.
+    /// Damaged; with the manifest's metadata, if it has any.
     Damaged(Option<TableMeta>),
-    /// The manifest names it, and it is not there.
+    /// Named by the manifest, but missing.
     Missing(TableMeta),
-    /// Nothing names it, so only its end was looked at, which is whole.
+    /// Named by nothing; only its end was read, and is whole.
     Unnamed(TableMeta),
-    /// Nothing names it, and it was never finished.
+    /// Named by nothing, and never finished.
     Unfinished,
 }
 
 impl Examination {
-    /// Examines the database in `dir`, alone or beside others who only read. `progress` is told the
-    /// bytes of tables that were read and how many there are.
+    /// Examines the database in `dir`, alone or beside other readers. `progress` gets the bytes of
+    /// tables that were read and their total.
     ///
     /// # Errors
     /// [`Error::Locked`] if it is open; [`Error::InvalidArgument`] if there is none;
@@ -77,7 +77,7 @@ impl Examination {
     ) -> Result<Self> {
         let storage = TableStorage::buffered(env.clone(), 0);
         let files = TableFiles::new(storage.clone(), dir);
-        // Before anything is made in a directory that is none of ours.
+        // Before anything is created in a directory that is none of ours.
         let found = ManifestSurvey::of(&**env, dir, &files).map_err(|error| match error {
             Error::Io { source, .. } if source.kind() == io::ErrorKind::NotADirectory => not_a_directory(dir),
             other => other,
@@ -94,7 +94,7 @@ impl Examination {
         let (tables, lost_edits) = (BTreeMap::new(), !manifest.is_complete);
         let mut all = Self { manifest, database, tables, wal: None, lost_edits, report, _lock: lock };
         if let Some(database) = database {
-            // Before tables are looked at: if edits are lost, those that nothing names matter too.
+            // Before tables are read: if edits are lost, tables without a name matter too.
             all.lost_edits |= wal::last_edit_named(&**env, dir, database)? > all.last_edit();
             all.tables(env, dir, &storage, database, progress)?;
         }
@@ -109,7 +109,7 @@ impl Examination {
         self.manifest.version.as_ref()
     }
 
-    /// Up to which sequence everything is known to be in tables.
+    /// The sequence number up to which everything is known to be in tables.
     pub(crate) fn flushed_through(&self) -> Sequence {
         let tree = self.version().and_then(|version| version.tree(TreeId::DEFAULT));
         tree.map_or(Sequence::ZERO, |tree| tree.flushed_through())
@@ -120,7 +120,7 @@ impl Examination {
         self.version().map_or(EditNumber(0), Version::edit_number)
     }
 
-    /// Checks tables and log. Tables that nothing names come last, and only if they may matter.
+    /// Checks tables and WAL. Tables that nothing names come last, and only if they may matter.
     fn tables(
         &mut self,
         env: &Arc<dyn Env>,
@@ -138,7 +138,7 @@ impl Examination {
             .collect();
         let mut unnamed: BTreeMap<u64, Option<TableMeta>> = BTreeMap::new();
         for number in there.iter().copied().filter(|number| !named.contains_key(number)) {
-            // What the manifest once named is obsolete for sure.
+            // A table that the manifest once named is certainly obsolete.
             if self.manifest.named.contains(&TableId(number)) {
                 continue;
             }
@@ -159,8 +159,8 @@ impl Examination {
             let found = check.named(meta, there.contains(&number), &mut self.report, progress)?;
             self.tables.insert(number, found);
         }
-        // Where one is missing and there are others that nothing names, one may have taken the
-        // other's place.
+        // Where a table is missing and there are unnamed ones, one of these may have taken its
+        // place.
         let is_missing = self.tables.values().any(|found| matches!(found, Found::Missing(_)));
         self.lost_edits |= is_missing && !unnamed.is_empty();
         let are_whole = self.tables.values().all(|found| !matches!(found, Found::Damaged(_) | Found::Missing(_)));
@@ -182,7 +182,7 @@ impl Examination {
             let found = match meta {
                 Some(meta) if needs_all => check.named(meta, true, &mut self.report, progress)?,
                 Some(meta) => Found::Unnamed(meta),
-                // It may be one that nobody finished, or one that an edit named which is lost.
+                // It may be unfinished, or named by a lost edit.
                 None if needs_all => {
                     let path = FileName::Table(number).path(dir);
                     let salvage = Salvage::read(&**env, &path, database, TableId(number), None)?;
@@ -201,11 +201,11 @@ impl Examination {
         Ok(())
     }
 
-    /// A table that was made after a later edit than the manifest holds.
+    /// A table that was made after a later edit than the manifest has.
     fn check_unnamed(&mut self, path: &Path, meta: Option<&TableMeta>) {
         let edit = self.last_edit();
         if !self.manifest.is_complete {
-            // That is known, and said.
+            // That is known and reported.
             return;
         }
         if let Some(meta) = meta.filter(|meta| meta.created_after > edit) {
@@ -238,13 +238,13 @@ impl Examination {
         Ok(())
     }
 
-    /// Tables that the database may have made.
+    /// Numbers of the tables that the database may have made.
     fn tables_there(&self) -> BTreeSet<u64> {
         let may_be_ours = |number: &u64| self.version().is_none_or(|version| version.may_have_made(*number));
         self.manifest.names.iter().filter_map(FileName::table).filter(may_be_ours).collect()
     }
 
-    /// What has the ending of a database's file, but a number that it cannot have given.
+    /// Reports files named like the database's, but with numbers that it cannot have given.
     fn note_foreign(&mut self, env: &dyn Env, dir: &Path) -> Result<()> {
         let names = env.list(dir).map_err(|error| Error::io("database: list directory", dir, error))?;
         let tables = self.tables_there();
@@ -260,7 +260,7 @@ impl Examination {
         Ok(())
     }
 
-    /// What the next opening removes.
+    /// The files that the next opening removes.
     fn note_unnamed(&mut self, dir: &Path) {
         if self.lost_edits {
             return;
@@ -304,7 +304,7 @@ fn date_ingests(named: &BTreeMap<u64, TableMeta>, unnamed: &mut BTreeMap<u64, Op
     undated
 }
 
-/// What tables are checked with.
+/// The parts needed for checking tables.
 struct Check<'a> {
     env: &'a Arc<dyn Env>,
     dir: &'a Path,
@@ -316,7 +316,7 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    /// Reads and checks a table that is to be as `meta` says, and adds what is wrong to the report.
+    /// Reads and checks a table that should be as `meta` says, and adds its faults to the report.
     fn named(
         &self,
         meta: TableMeta,
@@ -327,7 +327,7 @@ impl Check<'_> {
         let path = FileName::Table(meta.id.0).path(self.dir);
         if !is_there {
             let what = "the manifest names this table, but there is no such file";
-            // An edit that is lost may have let it go.
+            // A lost edit may have released it.
             report.problems.extend((!self.is_incomplete).then(|| Error::corruption(&path, 0, what)));
             return Ok(Found::Missing(meta));
         }
@@ -358,7 +358,7 @@ impl Check<'_> {
     }
 }
 
-/// What is wrong with the shapes of the trees, and with where their runs stand.
+/// Faults in the shapes of the trees, and in the levels of their runs.
 fn check_levels(manifest: &ManifestSurvey, version: &Version) -> Option<Error> {
     let path = manifest.path.as_deref()?;
     version.trees().find_map(|(_, tree)| match tree.shape().map(TreeDesign::decode)? {

@@ -1,8 +1,8 @@
-//! [`database_of`]: which database the files in a directory belong to, when no manifest says so.
+//! [`database_of`]: the database that the files in a directory belong to, when no manifest says so.
 //!
-//! Every checksum is seeded with the database's random id, so that without it nothing can be
-//! checked. Each file names it; whether it names the right one is seen by whether the file's own
-//! checksum fits. A file that somebody put here from elsewhere fits too, so the files vote.
+//! Every checksum is seeded with the database's random id, so that nothing can be checked without
+//! it. Each file names an id, and its own checksum shows whether the id is right. A file that was
+//! copied from elsewhere fits too, so the files vote.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -122,7 +122,7 @@ fn nothing_changes() -> Result<()> {
     for seed in 0..40 {
         let env = left_by_a_crash(seed)?;
         let before = (env.identity(), bytes_of(&env, Path::new(DIR)));
-        env.start_wal();
+        env.start_recording();
         let db = options(&shared(&env)).open_read_only(DIR)?;
         let another = options(&shared(&env)).open_read_only(DIR)?;
         use_in_every_way(&db);
@@ -135,7 +135,7 @@ fn nothing_changes() -> Result<()> {
         db.close()?;
         assert_eq!(all(&clone), found, "closing it keeps nobody from reading");
         drop((clone, another));
-        let changing: Vec<_> = env.take_wal().into_iter().filter(|call| call.kind.changes_storage()).collect();
+        let changing: Vec<_> = env.stop_recording().into_iter().filter(|call| call.kind.changes_storage()).collect();
         assert!(changing.is_empty(), "seed {seed}: {changing:?}");
         assert_eq!((env.identity(), bytes_of(&env, Path::new(DIR))), before, "seed {seed}");
         assert_eq!(env.unsynced_changes(), 0);

@@ -81,9 +81,9 @@ impl Cost {
     /// Measures `operation`. Checks that the engine's counters agree with the device's.
     fn of(env: &SimEnv, db: &Db, operation: impl FnOnce()) -> Self {
         let (before, began) = (db.stats().reads, env.now());
-        env.start_wal();
+        env.start_recording();
         operation();
-        let calls = env.take_wal();
+        let calls = env.stop_recording();
         let time = env.now() - began;
         let mut reads = std::collections::BTreeMap::<_, usize>::new();
         let (mut count, mut bytes) = (0, 0);
@@ -373,9 +373,9 @@ impl Victim {
 /// outcome.
 fn strike(env: &SimEnv, number: usize, learn: impl Fn() -> Result<()>, read: impl Fn() -> Result<()>) -> Victim {
     env.inject(Fault::new(Failure::Io).kind(CallKind::Read).forever());
-    env.start_wal();
+    env.start_recording();
     assert!(learn().is_err(), "trial {number}: nothing is read");
-    let mut calls: Vec<_> = env.take_wal().into_iter().filter(|call| call.kind == CallKind::Read).collect();
+    let mut calls: Vec<_> = env.stop_recording().into_iter().filter(|call| call.kind == CallKind::Read).collect();
     env.clear_faults();
     calls.sort_by_key(|call| (call.path.clone(), call.offset));
     let struck = &calls[number * 7 % calls.len()];

@@ -31,11 +31,11 @@ fn the_hook_sees_the_state_before_each_change_and_no_reads() {
 fn every_call_is_numbered_logged_and_counted_by_step() {
     let env = SimEnv::new(2);
     create(&env, "a", b"not logged");
-    env.start_wal();
+    env.start_recording();
     let file = create(&env, "f", b"data");
     file.read_at(&mut [0; 3], 1).unwrap();
     file.sync(SYNC).unwrap();
-    let log = env.take_wal();
+    let log = env.stop_recording();
     let lines: Vec<_> =
         log.iter().map(|c| (c.number, c.kind, c.step, c.path.to_str().unwrap(), c.offset, c.bytes)).collect();
     assert_eq!(

@@ -113,9 +113,9 @@ fn every_call_can_fail_in_every_way_that_fits() {
         env.remove(b, REMOVE)
     }
     let env = SimEnv::new(3);
-    env.start_wal();
+    env.start_recording();
     workload(&env).unwrap();
-    let calls = env.take_wal();
+    let calls = env.stop_recording();
     assert_eq!(calls.iter().map(|call| call.number).collect::<Vec<_>>(), Vec::from_iter(0..15));
     let silent = [Failure::ShortWrite, Failure::ShortRead, Failure::LostWrite];
     for call in &calls {
@@ -342,9 +342,9 @@ fn batches_are_read_in_orders_drawn_from_the_seed() {
     let order = |seed| {
         let env = SimEnv::new(seed);
         let file = create_durable(&env, "f", b"abcdefghijkl");
-        env.start_wal();
+        env.start_recording();
         batch(&env, &file, &[0, 1, 2, 3, 4, 5, 6, 7]);
-        env.take_wal().iter().map(|call| call.offset).collect::<Vec<_>>()
+        env.stop_recording().iter().map(|call| call.offset).collect::<Vec<_>>()
     };
     assert_eq!(order(1), order(1));
     assert_ne!(order(1), order(2));

@@ -224,10 +224,10 @@ fn try_all(workloads: &[Workload]) {
 /// table is read.
 fn calls_of(workload: &Workload, direct: bool) -> Vec<Call> {
     let mut session = Session::new(SimEnv::new(SEED), direct, Expect::NoError, None);
-    session.env.start_wal();
+    session.env.start_recording();
     let outcome = session.open().and_then(|()| workload.ops.iter().try_for_each(|op| session.step(op)));
     outcome.unwrap_or_else(|why| panic!("{} goes wrong with no fault at all: {why}", workload.name));
-    session.env.take_wal()
+    session.env.stop_recording()
 }
 
 /// The ways in which the call can fail, and whether for ever. Writes that lie are tried once each.
