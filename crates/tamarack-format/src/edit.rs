@@ -24,10 +24,8 @@ use std::sync::Arc;
 use crate::coding::{Reader, put_bytes, put_varint};
 use crate::entry::Sequence;
 use crate::fields::{FieldError, FieldReader, FieldWriter};
+pub use crate::key_range::{Key, KeyRange};
 use crate::meta::{EditNumber, TableId, TableMeta, TreeId};
-
-/// A user's key as a bound of slices and ranges, shared by versions.
-pub type Key = Arc<[u8]>;
 
 /// The number of a run. Never reused in a database.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -44,16 +42,6 @@ pub struct Edit {
     pub number: EditNumber,
     /// The changes, in the order in which they are applied.
     pub changes: Vec<Change>,
-}
-
-/// A range of user keys, with an inclusive lower and an exclusive upper bound. A missing bound is
-/// unbounded.
-#[derive(Clone, PartialEq, Eq, Default)]
-pub struct KeyRange {
-    /// The lower bound, inclusive.
-    pub from: Option<Key>,
-    /// The upper bound, exclusive; without it, the largest key is included.
-    pub to: Option<Key>,
 }
 
 /// A slice of a table in an edit.
@@ -272,38 +260,6 @@ impl Edit {
             Change::TableAdded { meta, .. } => Some((meta.id, meta.unserved()?)),
             _ => None,
         })
-    }
-}
-
-impl KeyRange {
-    /// Makes the range between two bounds.
-    pub fn new(from: Option<&[u8]>, to: Option<&[u8]>) -> Self {
-        Self { from: from.map(Key::from), to: to.map(Key::from) }
-    }
-
-    /// All keys.
-    pub const ALL: Self = Self { from: None, to: None };
-
-    /// Returns true if the range contains no key.
-    pub fn is_empty(&self) -> bool {
-        matches!((&self.from, &self.to), (Some(from), Some(to)) if from >= to) || self.to.as_deref() == Some(&[])
-    }
-
-    /// Returns true if `key` is in the range.
-    pub fn contains(&self, key: &[u8]) -> bool {
-        self.from.as_deref().is_none_or(|from| from <= key) && self.to.as_deref().is_none_or(|to| key < to)
-    }
-
-    /// Returns true if the range ends before `other` begins, so that all its keys are smaller.
-    pub fn is_before(&self, other: &Self) -> bool {
-        matches!((&self.to, &other.from), (Some(to), Some(from)) if to <= from)
-    }
-}
-
-impl fmt::Debug for KeyRange {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let bound = |bound: &Option<Key>| bound.as_ref().map(|key| key.escape_ascii().to_string()).unwrap_or_default();
-        write!(f, "[{}..{})", bound(&self.from), bound(&self.to))
     }
 }
 

@@ -14,6 +14,7 @@
 //! | [`table`], [`properties`], [`meta`] | footer and properties of a table; what the manifest knows of it |
 //! | [`record`] | files and records of a journal: of the WAL, and manifests |
 //! | [`group`] | what the WAL's records hold: entries of a commit group |
+//! | [`key_range`] | the one type for ranges of keys |
 //! | [`edit`], [`shape`] | what the manifest's records hold: edits; policy and shape as text |
 //! | [`current`] | the file that names the manifest in charge |
 //! | [`claims`], [`checksum_repair`], [`fuzz`] | what damaged files say of themselves; checksums of altered files made to fit; fuzz targets |
@@ -51,6 +52,7 @@ pub mod fences;
 pub mod fields;
 pub mod fuzz;
 pub mod group;
+pub mod key_range;
 pub mod meta;
 pub mod names;
 pub mod prefixes;

@@ -113,7 +113,7 @@ const LAYERS: &[Layer] = &[
     Layer {
         directory: "tamarack-format",
         // The environment for its tests only.
-        may_use: &["tamarack-model", "tamarack-env"],
+        may_use: &["tamarack-model", "tamarack-testing", "tamarack-env"],
         modules: &[
             "lib",
             "fuzz",
@@ -124,6 +124,7 @@ const LAYERS: &[Layer] = &[
             "current",
             "record",
             "edit",
+            "key_range",
             "table",
             "meta",
             "properties",

@@ -123,6 +123,7 @@ pub enum Tail {
 /// The torn end of the WAL or of the manifest that was dropped, because nothing in it had been
 /// promised.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Dropped {
     /// The file.
     pub path: PathBuf,

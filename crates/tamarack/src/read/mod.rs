@@ -3,7 +3,6 @@
 
 pub mod get;
 mod multi_get;
-pub mod range;
 pub mod scan;
 pub mod snapshot;
 mod state_source;

@@ -32,10 +32,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::range::ScanRange;
 use super::visible::VisibleCursor;
 use crate::entry::Sequence;
 use crate::error::{Error, Result};
+use crate::format::key_range::KeyRange;
 use crate::merge::Source;
 
 /// A factory of sources over all versions of all keys, called once for each end that is used.
@@ -46,7 +46,7 @@ pub trait Origin {
     ///
     /// # Errors
     /// Errors of reading; the scan returns them and ends.
-    fn open(&self, range: &ScanRange) -> Result<Self::Source>;
+    fn open(&self, range: &KeyRange) -> Result<Self::Source>;
 
     /// Observes an error before the scan returns it.
     fn failed(&self, _: &Error) {}
@@ -55,7 +55,7 @@ pub trait Origin {
 /// Any function that makes a source is an origin.
 impl<S: Source, F: Fn() -> Result<S>> Origin for F {
     type Source = S;
-    fn open(&self, _: &ScanRange) -> Result<S> {
+    fn open(&self, _: &KeyRange) -> Result<S> {
         self()
     }
 }
@@ -73,7 +73,7 @@ pub struct Scan<O: Origin> {
 struct Open<O: Origin> {
     origin: O,
     sequence: Sequence,
-    range: ScanRange,
+    range: KeyRange,
     dir: Arc<Path>,
     front: Option<VisibleCursor<O::Source>>,
     back: Option<VisibleCursor<O::Source>>,
@@ -82,7 +82,7 @@ struct Open<O: Origin> {
 impl<O: Origin> Scan<O> {
     /// Creates a scan of the keys and values in `range` that a reader at `sequence` sees in
     /// `origin`. Errors name `dir`, the database's directory.
-    pub fn new(origin: O, sequence: Sequence, range: ScanRange, dir: Arc<Path>) -> Self {
+    pub fn new(origin: O, sequence: Sequence, range: KeyRange, dir: Arc<Path>) -> Self {
         Self { open: Some(Open { origin, sequence, range, dir, front: None, back: None }) }
     }
 
@@ -165,7 +165,7 @@ impl<O: Origin> Open<O> {
     }
 
     #[cold]
-    fn cursor(origin: &O, sequence: Sequence, range: &ScanRange, dir: &Arc<Path>) -> Result<VisibleCursor<O::Source>> {
+    fn cursor(origin: &O, sequence: Sequence, range: &KeyRange, dir: &Arc<Path>) -> Result<VisibleCursor<O::Source>> {
         Ok(VisibleCursor::new(origin.open(range)?, sequence, range.clone(), dir.clone()))
     }
 }
@@ -231,8 +231,8 @@ mod tests {
                 source.fail_after(calls);
                 Ok(source)
             };
-            let mut expected = visible(&versions, Sequence::MAX, &ScanRange::all()).into_iter();
-            let mut scan = Scan::new(failing, Sequence::MAX, ScanRange::all(), dir());
+            let mut expected = visible(&versions, Sequence::MAX, &KeyRange::ALL).into_iter();
+            let mut scan = Scan::new(failing, Sequence::MAX, KeyRange::ALL, dir());
             loop {
                 let (found, wanted) = match random.below(2) {
                     0 => (scan.next(), expected.next()),
@@ -258,7 +258,7 @@ mod tests {
     #[test]
     fn an_origin_that_fails_ends_the_scan_too() {
         let failing = || Err::<SortedSource, _>(Error::io("test", Path::new("origin"), io::Error::other("injected")));
-        let mut scan = Scan::new(failing, Sequence::MAX, ScanRange::all(), dir());
+        let mut scan = Scan::new(failing, Sequence::MAX, KeyRange::ALL, dir());
         assert!(matches!(scan.next_back(), Some(Err(Error::Io { .. }))));
         assert!(scan.next_back().is_none() && scan.next().is_none());
     }
@@ -274,7 +274,7 @@ mod tests {
                 Ok(SortedSource::new(Vec::new()))
             }
         };
-        let mut scan = Scan::new(origin, Sequence::MAX, ScanRange::all(), dir());
+        let mut scan = Scan::new(origin, Sequence::MAX, KeyRange::ALL, dir());
         assert_eq!(Arc::strong_count(&pinned), 2);
         assert!(scan.next().is_none());
         assert_eq!(Arc::strong_count(&pinned), 1);

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::entry::{Query, Sequence};
 use crate::error::{Error, Result};
-use crate::read::range::ScanRange;
+use crate::format::key_range::KeyRange;
 use crate::read::scan::{self, Origin};
 use crate::read::state_source::StateSource;
 use crate::read::value::Value;
@@ -68,15 +68,15 @@ impl Snapshot {
     /// Returns a double-ended iterator over the keys in `range` and their values, in the order of
     /// keys. If a table cannot be read, an item is that error, and the last one.
     pub fn scan<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Scan {
-        self.scan_range(ScanRange::new(range))
+        self.scan_range(KeyRange::within(range))
     }
 
     /// As [`Snapshot::scan`], over the keys that begin with `prefix`.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Scan {
-        self.scan_range(ScanRange::prefix(prefix.as_ref()))
+        self.scan_range(KeyRange::with_prefix(prefix.as_ref()))
     }
 
-    fn scan_range(&self, range: ScanRange) -> Scan {
+    fn scan_range(&self, range: KeyRange) -> Scan {
         let origin = PinnedState { state: self.registered.tree.pin_scan(), registered: self.registered.clone() };
         Scan(scan::Scan::new(origin, self.registered.sequence, range, self.dir.clone()))
     }
@@ -190,7 +190,7 @@ struct PinnedState {
 impl Origin for PinnedState {
     type Source = StateSource;
 
-    fn open(&self, range: &ScanRange) -> Result<Self::Source> {
+    fn open(&self, range: &KeyRange) -> Result<Self::Source> {
         Ok(StateSource::new(&self.state, range, &self.registered.tree.lookups))
     }
 

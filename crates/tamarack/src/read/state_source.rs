@@ -26,10 +26,10 @@ use tamarack_env::{ReadQueue, ReadRequest};
 
 use crate::entry::{Entry, Sequence};
 use crate::error::Result;
+use crate::format::key_range::KeyRange;
 use crate::memory::{self, Charge};
 use crate::memtable::MemtableCursor;
 use crate::merge::{MergedSource, SeekTarget, Source};
-use crate::read::range::ScanRange;
 use crate::stats::{LookupCounters, LookupKind, Reader};
 use crate::table::{ReadPolicy, ScanVolume};
 use crate::tree::run::RunCursor;
@@ -56,13 +56,15 @@ enum StatePart {
 
 impl StateSource {
     /// Creates an unpositioned source over `state`, which may omit entries outside of `range`.
-    pub(super) fn new(state: &State, range: &ScanRange, lookups: &LookupCounters) -> Self {
+    pub(super) fn new(state: &State, range: &KeyRange, lookups: &LookupCounters) -> Self {
         let memtables =
             std::iter::once(&state.active).chain(state.immutable.iter().map(|immutable| &immutable.memtable));
         // Entries that an empty memtable takes from now on are younger than what the scan sees.
         let memtables =
             memtables.filter(|memtable| !memtable.is_empty()).map(|memtable| StatePart::Memtable(memtable.cursor()));
-        let volume = Arc::new(ScanVolume::between(range.first_position(), range.end_position()));
+        // Before all entries of a key.
+        let [from, to] = [&range.from, &range.to].map(|key| key.as_deref().map(|key| (key, Sequence::MAX)));
+        let volume = Arc::new(ScanVolume::between(from, to));
         if let Some(range_delete) = state.tree().range_deletes().first() {
             match *range_delete {}
         }

@@ -36,9 +36,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::range::ScanRange;
 use crate::entry::{Entry, EntryKind, Sequence};
 use crate::error::{Error, Result};
+use crate::format::key_range::KeyRange;
 use crate::merge::Source;
 
 /// After this many versions of one key a seek is taken to cost less than further steps: a seek
@@ -52,7 +52,7 @@ const STEPS_BEFORE_SEEK: u32 = 16;
 pub struct VisibleCursor<S> {
     source: S,
     sequence: Sequence,
-    range: ScanRange,
+    range: KeyRange,
     /// The database's directory, for errors.
     dir: Arc<Path>,
     position: CursorPosition,
@@ -77,7 +77,7 @@ enum CursorPosition {
 impl<S: Source> VisibleCursor<S> {
     /// Creates an unpositioned cursor over what a reader at `sequence` sees of `source` within
     /// `range`. Errors name `dir`, the database's directory.
-    pub fn new(source: S, sequence: Sequence, range: ScanRange, dir: Arc<Path>) -> Self {
+    pub fn new(source: S, sequence: Sequence, range: KeyRange, dir: Arc<Path>) -> Self {
         Self {
             source,
             sequence,
@@ -157,15 +157,15 @@ impl<S: Source> VisibleCursor<S> {
     }
 
     fn seek_start(&mut self) -> Result<()> {
-        match self.range.first_position() {
-            Some((key, sequence)) => self.source.seek(key, sequence),
+        match &self.range.from {
+            Some(key) => self.source.seek(key, Sequence::MAX),
             None => self.source.seek_first(),
         }
     }
 
     fn seek_end(&mut self) -> Result<()> {
-        match self.range.end_position() {
-            Some((key, sequence)) => self.source.seek_before(key, sequence),
+        match &self.range.to {
+            Some(key) => self.source.seek_before(key, Sequence::MAX),
             None => self.source.seek_last(),
         }
     }
@@ -323,7 +323,7 @@ pub(crate) mod tests {
                 Version::put("d", 3, "d3"),
             ]
         };
-        let mut cursor = VisibleCursor::new(SortedSource::new(versions()), Sequence(7), ScanRange::all(), dir());
+        let mut cursor = VisibleCursor::new(SortedSource::new(versions()), Sequence(7), KeyRange::ALL, dir());
         assert!(cursor.next().unwrap());
         assert_eq!((cursor.key(), cursor.value()), (&b"a"[..], &b"a4"[..]));
         assert!(cursor.next().unwrap());
@@ -382,9 +382,9 @@ pub(crate) mod tests {
             for reader in [4, 5, 10, 2500, 4995, 5004, 5005, 9000] {
                 let mut versions = vec![Version::put("a", 1, "a"), Version::put("c", 2, "c")];
                 versions.extend((5..5005).map(|n| Version { kind, ..Version::put("b", n, n.to_string()) }));
-                let expected: Vec<_> = visible(&versions, Sequence(reader), &ScanRange::all()).into_iter().collect();
+                let expected: Vec<_> = visible(&versions, Sequence(reader), &KeyRange::ALL).into_iter().collect();
                 let mut cursor =
-                    VisibleCursor::new(SortedSource::new(versions), Sequence(reader), ScanRange::all(), dir());
+                    VisibleCursor::new(SortedSource::new(versions), Sequence(reader), KeyRange::ALL, dir());
                 for (key, value) in &expected {
                     assert!(cursor.next().unwrap());
                     assert_eq!((cursor.key(), cursor.value()), (key.as_slice(), value.as_slice()), "{reader} {kind:?}");
@@ -403,14 +403,14 @@ pub(crate) mod tests {
     #[test]
     fn unknown_kinds_of_entries_are_refused_in_both_directions() {
         let merge = Version { kind: EntryKind::Merge, ..Version::put("a", 1, "") };
-        let mut cursor = VisibleCursor::new(SortedSource::new(vec![merge]), Sequence(7), ScanRange::all(), dir());
+        let mut cursor = VisibleCursor::new(SortedSource::new(vec![merge]), Sequence(7), KeyRange::ALL, dir());
         for found in [cursor.next(), cursor.prev()] {
             assert!(matches!(&found, Err(Error::Unsupported { path, .. }) if *path == *dir()), "{found:?}");
         }
     }
 
     /// Returns the map after all commits up to `sequence`.
-    pub(crate) fn visible(versions: &[Version], sequence: Sequence, range: &ScanRange) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    pub(crate) fn visible(versions: &[Version], sequence: Sequence, range: &KeyRange) -> BTreeMap<Vec<u8>, Vec<u8>> {
         let mut map = BTreeMap::new();
         for version in versions.iter().filter(|version| version.sequence <= sequence) {
             match version.kind {
@@ -429,12 +429,12 @@ pub(crate) mod tests {
     }
 
     /// Draws bounds of all kinds; empty and reversed ranges included.
-    pub(crate) fn random_range(random: &mut Random) -> ScanRange {
+    pub(crate) fn random_range(random: &mut Random) -> KeyRange {
         let mut bound = || match random.below(3) {
             0 => Bound::Unbounded,
             1 => Bound::Included(random.key()),
             _ => Bound::Excluded(random.key()),
         };
-        ScanRange { start: bound(), end: bound() }
+        KeyRange::within::<Vec<u8>>((bound(), bound()))
     }
 }
