@@ -197,7 +197,7 @@ impl Report {
         let _ = write!(text, "{}", include_str!("about.md"));
         let _ = write!(
             text,
-            "\n## In short\n\n\
+            "\n## Summary\n\n\
              Of {} rows with a gain of at least {}, on all devices:\n\n\
              | prediction | within {} of the gain | furthest off |\n|---|---:|---:|\n\
              | Eq. 8 with `T_H`, `T_P`, `T_D` | {} | {} |\n\
@@ -221,7 +221,7 @@ impl Report {
             self.small.iter().filter(|small| small.1 > 3.0).count(),
             self.claim.join(", "),
         );
-        text += "\n## Hashes\n\nNanoseconds for a key. *In a stream*: keys are independent. *In turn*: each waits for the one before.\n\n";
+        text += "\n## Hashes\n\nNanoseconds for a key. *In a stream*: keys are independent. *In turn*: each waits for the previous one.\n\n";
         text += "| key bytes | XXH3-64 in a stream | in turn | MurmurHash64A in a stream | in turn |\n|---:|---:|---:|---:|---:|\n";
         let mut lengths = self.hashes.clone();
         lengths.sort_unstable();
@@ -241,7 +241,7 @@ impl Report {
              | key bytes | levels | filter | found % | hash | device | blocks read | by each, µs | predicted | saved, ns | predicted | gain | Eq. 8 | with all terms | `T_D`, µs |\n\
              |---:|---:|---|---:|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n";
         text += &self.on_devices;
-        text += "\n## A lookup by its parts\n\nNanoseconds for a lookup with one digest, five levels, 10 bits; with direct I/O the cache holds the index. A clock is read between the parts, what that takes is taken off. Each look at it waits for all that was begun before,\n\
+        text += "\n## Time of a lookup by part\n\nNanoseconds for a lookup with one digest, five levels, 10 bits; with direct I/O the cache holds the index. A clock is read between the parts, what that takes is taken off. Each look at it waits for all that was begun before,\n\
              so that parts cannot overlap, as they do in the same lookups without a clock: their sum is more than the whole.\n\n\
              | key bytes | data | key | hashing | probing | index | block | rest | sum | whole, without a clock | parts entered |\n\
              |---:|---|---|---:|---:|---:|---:|---:|---:|---:|---:|\n";

@@ -362,7 +362,7 @@ fn blocks(policies: &[Measured<'_>]) -> String {
         }
     }
     let columns = ["operation ", "policy ", "blocks", "model", "off", "worst size", "by flushes", "off"];
-    format!("\n## Data blocks that an operation reads\n\nMeans over all sizes.\n\n{}", table(&columns, &rows))
+    format!("\n## Read amplification: data blocks per operation\n\nMeans over all sizes.\n\n{}", table(&columns, &rows))
 }
 
 /// How far the figure of one size is from its model at most.
@@ -450,7 +450,7 @@ fn written(policies: &[Measured<'_>]) -> String {
     }
     let columns = ["what ", "policy ", "flushed, GB", "written, GB", "model, GB", "off", "model, amplification"];
     format!(
-        "\n## Bytes written\n\nRaw bytes that flushes and compactions wrote, without the WAL; the model is the simulated planner, given the same flushes. Overwriting gives an eighth of the entries, drawn at random, other values.\n\n{}\n\
+        "\n## Write amplification: bytes written\n\nRaw bytes that flushes and compactions wrote, without the WAL; the model is the simulated planner, given the same flushes. Overwriting gives an eighth of the entries, drawn at random, other values.\n\n{}\n\
          Of the load, by level, for each byte that was flushed; last, what a byte costs that passes through the full level, (r - 1)/2 and 1/r more for level 1.\n\n{}",
         table(&columns, &rows),
         table(&["policy ", "level", "written", "model", "off", "full level"], &by_level)
@@ -476,7 +476,7 @@ fn spaces(policies: &[Measured<'_>]) -> String {
     let columns =
         ["policy ", "space", "model", "off", "worst now", "model", "off", "worst of a full tree", "files per raw byte"];
     format!(
-        "\n## Space\n\nBytes for each live byte after overwriting an eighth of the entries; all bytes over those of the largest run, which is what it could come to, beside the closed form of a full tree, N/N_L; and what files take for each raw byte of entries \
+        "\n## Space amplification\n\nBytes per live byte after overwriting an eighth of the entries; all bytes over those of the largest run, which is what it could come to, beside the closed form of a full tree, N/N_L; and what files take for each raw byte of entries \
          (without compression; with checksums, indexes and sequences).\n\n{}",
         table(&columns, &rows.collect::<Vec<_>>())
     )
@@ -516,7 +516,7 @@ fn sizes(policies: &[Measured<'_>]) -> String {
 
 /// What models are held to.
 fn verdicts(policies: &[Measured<'_>]) -> String {
-    let mut text = "\n## Models\n\n".to_owned();
+    let mut text = "\n## Model accuracy: predicted and measured\n\n".to_owned();
     let mut within = |what: &str, worst: f64| {
         text +=
             &holds(worst <= 0.1, &format!("{what} within 10 % of the model; the worst is {:.1} % off", 100.0 * worst));

@@ -30,13 +30,13 @@ use shape::store::{
     BLOCK_BYTES, RAW_BYTES, Scratch, Setting, Store, absent_blocks, flush_all, reads, runs_met, scan_blocks,
 };
 use tamarack::Result;
+use tamarack_model::Bytes;
 use tamarack_model::cost::range;
 use tamarack_model::design::{Design, price};
 use tamarack_model::device::Device;
+use tamarack_model::policy::{self, Policy};
 use tamarack_model::simulate::{Keys, Tree};
 use tamarack_model::workload::Workload;
-use tamarack_model::policy::{self, Policy};
-use tamarack_model::Bytes;
 
 const HELP: &str = "\
 usage: moose [--dir DIR] [--mib N] [--only LIST] [--scans N] [--results FILE] [--from FILE] [--json] [--write] [--report FILE] [--notes FILE] [--conditions TEXT]
@@ -356,7 +356,7 @@ fn trees(policies: &Policies<'_>) -> String {
         "space in the end",
     ];
     format!(
-        "\n## Trees\n\nLevels from small to large, after the load. Space: raw bytes of all runs for each of live entries, after all workloads.\n\n{}",
+        "\n## Trees\n\nLevels from small to large, after the load. Space: raw bytes of all runs per byte of live entries, after all workloads.\n\n{}",
         table(&columns, &rows.collect::<Vec<_>>())
     )
 }
@@ -498,7 +498,7 @@ fn merged(policies: &Policies<'_>) -> String {
         ]
     });
     let columns = ["policy ", "updates, MB", "merged, MB", "model, MB", "off", "merged for each", "paper, of B and E"];
-    format!("\n## Bytes merged, all workloads together\n\n{}", table(&columns, &rows.collect::<Vec<_>>()))
+    format!("\n## Bytes that compactions write, all workloads\n\n{}", table(&columns, &rows.collect::<Vec<_>>()))
 }
 
 /// Microseconds of an operation, settling included.
@@ -571,9 +571,9 @@ fn ranks(policies: &Policies<'_>) -> String {
     )
 }
 
-/// Figures of the paper that do not go together.
+/// Inconsistent figures of the paper.
 fn paper(policies: &Policies<'_>) -> String {
-    let mut text = "\n## What of the paper's Table 5 goes together\n\nRows A and C give a scan and a lookup of each policy, and bytes the I/Os of compactions. From these, every other row can be recomputed. It cannot, by more than 15 %, here; such figures may have been misread, or scans of that \
+    let mut text = "\n## Consistency of the paper's Table 5\n\nRows A and C give a scan and a lookup of each policy, and bytes the I/Os of compactions. From these, every other row can be recomputed. It cannot, by more than 15 %, here; such figures may have been misread, or scans of that \
          row met other trees:\n\n"
         .to_owned();
     let (mut fits, mut not) = (0, Vec::new());
@@ -601,7 +601,7 @@ fn paper(policies: &Policies<'_>) -> String {
 }
 
 fn verdicts(policies: &Policies<'_>) -> String {
-    let mut text = "\n## Models\n\n".to_owned();
+    let mut text = "\n## Model accuracy: predicted and measured\n\n".to_owned();
     let worst = |value: &dyn Fn(&Value, &str) -> f64| {
         let each = policies.iter().flat_map(|(at, figures)| MIXES.iter().map(move |mix| (*at, *figures, mix.name)));
         each.map(|(at, figures, mix)| (value(figures, mix).abs(), format!("{} {mix}", SHORT[at])))

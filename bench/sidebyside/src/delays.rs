@@ -212,7 +212,7 @@ fn report(
     alone: &[Latencies],
     busy: &[f64],
 ) -> String {
-    let mut text = format!("# Delays of single puts while everything is merged, {}\n\n", machine::date());
+    let mut text = format!("# Latencies of single puts under compaction, {}\n\n", machine::date());
     let (least, most) =
         busy.iter().fold((f64::INFINITY, 0f64), |(least, most), load| (least.min(*load), most.max(*load)));
     let mut line = |words: String| writeln!(text, "{words}").expect("a string takes everything");

@@ -167,7 +167,7 @@ fn preface(results: &Results) -> String {
 }
 
 fn at_a_glance(results: &Results, lines: &[Line<'_>]) -> String {
-    let mut text = "## At a glance\n\nHow many times as fast as the others Tamarack is, by operations per second; below 1 it is behind, in **bold**. `by cpu`: the median by processor time of the threads that work. RocksDB is the faster of its two \
+    let mut text = "## Summary\n\nThroughput of Tamarack relative to the others; below 1, in **bold**, it is behind. `by cpu`: the median by processor time of the threads that work. RocksDB is the faster of its two \
                     caches in each row. `leveled`, `runs` and `large` are [databases](#databases); `cached`: everything in the engine's cache; `direct`: a small cache, past the page cache.\n\n"
         .to_owned();
     let mut summary = Vec::new();
@@ -427,7 +427,7 @@ fn databases(results: &Results) -> String {
 }
 
 fn all_figures(results: &Results, lines: &[Line<'_>]) -> String {
-    let mut text = "\n## All figures\n\n`times`: how many times as fast Tamarack is. `blocks`, `KiB`: read for an operation, by the engine's own count, and by the process from the device. `cpu us`: \
+    let mut text = "\n## All figures\n\n`times`: throughput of Tamarack relative to this engine. `blocks`, `KiB`: read for an operation, by the engine's own count, and by the process from the device. `cpu us`: \
                     processor time of the threads that work, kernel included, for an operation.\n"
         .to_owned();
     for database in &results.databases {

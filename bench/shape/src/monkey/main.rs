@@ -70,7 +70,7 @@ fn main() -> Result<()> {
 
 fn report(words: &Words, sections: &[Section]) -> String {
     let mut text = format!(
-        "# Filter memory shared out among runs, {}\n\n* Machine: {}; databases on {}. Runnable threads in the end, averaged over a minute: {:.1}.\n* Commit: {}\n* Command: `{}`\n* \
+        "# Filter allocation among runs, {}\n\n* Machine: {}; databases on {}. Runnable threads in the end, averaged over a minute: {:.1}.\n* Commit: {}\n* Command: `{}`\n* \
          Blocks are counted; what is called time is of this machine as busy as it was.\n",
         machine::date(),
         machine::description(),

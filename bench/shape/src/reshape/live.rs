@@ -340,7 +340,7 @@ fn tables(from: &str, to: &str, runs: &[Run], verdicts: &mut Vec<(bool, String)>
     };
     let kept = runs.iter().find(|run| run.way == Way::Kept).expect("it is one of them");
     let mut text = format!(
-        "\n### {from} -> {to}\n\n| way | written MiB | estimated | ratio | extra MiB | estimated | ratio | merged at once MiB | estimated | ratio | at once s | runs when the writer ended, at most | at rest then |\n|---|{}---|\n",
+        "\n### {from} -> {to}\n\n| way | written MiB | estimated | ratio | extra MiB | estimated | ratio | compacted at once MiB | estimated | ratio | at once s | runs when the writer ended, at most | at rest then |\n|---|{}---|\n",
         "---:|".repeat(11)
     );
     for run in runs {

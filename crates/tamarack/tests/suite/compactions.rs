@@ -99,7 +99,7 @@ fn an_iterator_reads_on_through_a_merge() {
 /// A crash before every call of a compaction that changes storage: flushed entries are there, the
 /// compaction resumes, and ends with one run.
 #[test]
-fn a_merge_goes_on_after_a_crash_at_any_call() {
+fn a_compaction_resumes_after_a_crash_at_any_call() {
     let env = SimEnv::new(3);
     let random = Random::new(3);
     let db = open(&env).unwrap();

@@ -137,7 +137,7 @@ fn unfinished_it_leaves_nothing() -> Result<()> {
 
 /// Keys must ascend, and may not be too large. What is refused is left out, and the rest goes on.
 #[test]
-fn what_is_out_of_order_is_refused() -> Result<()> {
+fn entries_out_of_order_are_refused() -> Result<()> {
     let db = open(&SimEnv::new(3));
     let mut ingest = db.ingest()?;
     ingest.put("", "the empty key is one")?;

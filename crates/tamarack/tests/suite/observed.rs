@@ -100,7 +100,7 @@ impl LookupKind {
 /// more than with uniform bits, except where runs have keys of their own, which makes uniform bits
 /// the best: there a tenth more, since each run's share of the lookups shrinks as a tree grows.
 #[test]
-fn what_is_seen_decides() -> Result<()> {
+fn observed_lookups_decide() -> Result<()> {
     for policy in ["leveling:T=2", "tiering:T=4"] {
         for kind in LookupKind::ALL {
             let of = |allocation| kind.false_positives(policy, &format!("bloom:bits=5,allocation={allocation}"));

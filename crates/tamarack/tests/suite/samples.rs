@@ -117,7 +117,7 @@ fn rates_are_those_of_the_filters() -> Result<()> {
 
 /// A new table is compared with the lookups since then.
 #[test]
-fn young_tables_are_not_taken_for_unasked() -> Result<()> {
+fn young_tables_are_not_taken_for_unread() -> Result<()> {
     let db = tree(MemoryEnv::new(1))?;
     let random = Random::new(5);
     let look = |count| (0..count).try_for_each(|_| db.contains(key(3, random.below(ENTRIES - 1))).map(|_| ()));

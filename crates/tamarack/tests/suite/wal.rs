@@ -128,7 +128,7 @@ fn write(env: &dyn Env, path: &Path, bytes: &[u8]) {
 }
 
 #[test]
-fn what_is_appended_comes_back_across_segments_and_reopenings() {
+fn appended_groups_come_back_across_segments_and_reopenings() {
     for seed in 0..50 {
         let random = Random::new(seed);
         let env = empty_dir();
@@ -434,7 +434,7 @@ fn a_segment_whose_header_seemed_to_fail_parts_nothing() {
 /// While a WAL is being closed, commits in progress may append to segments and begin new ones.
 /// Everything before the end that closing returns is durable all the same.
 #[test]
-fn what_is_appended_while_the_wal_is_being_closed_is_durable() {
+fn groups_appended_while_the_wal_is_being_closed_are_durable() {
     let sim = new_simulator(7);
     let env: Arc<dyn Env> = Arc::new(sim.clone());
     let mut writer = Writer::new(&env);
