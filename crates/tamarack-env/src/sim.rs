@@ -1,10 +1,10 @@
-//! Fault simulator: a machine whose disks fail and whose power fails, deterministic from a seed.
+//! Fault simulator: a machine with failing disks and power, deterministic from a seed.
 //!
 //! [`SimEnv`] implements the contract of [`mod@crate::env`] in memory, to the letter: a crash loses
-//! whatever the contract does not guarantee. Its behaviour depends on its seed and the calls alone,
-//! so whatever it finds can be found again.
+//! everything that the contract does not guarantee. Its behaviour depends on its seed and the calls
+//! alone, so every finding can be reproduced.
 //!
-//! # Faults, and why real machines have them
+//! # Faults, and their causes in real machines
 //!
 //! **Power fails** ([`SimEnv::image`], [`Crash`]). The operating system writes its cache out at any
 //! time and in any order: any subset of unsynced writes may survive. Devices write sectors of 512
@@ -14,12 +14,12 @@
 //! if its directory was not. A removed file is back if its removal was not synced.
 //!
 //! **The process dies** ([`SimEnv::process_image`], [`SimEnv::kill`]). The cache belongs to the
-//! operating system and survives; only locks, workers and handles are gone. What was unsynced still
-//! is, and a later loss of power may take it.
+//! operating system and survives; only locks, workers and handles are gone. Unsynced data stays
+//! unsynced, and a later loss of power may lose it.
 //!
 //! **Calls fail** ([`SimEnv::inject`], [`Failure`]). Cables and media cause transient or permanent
 //! I/O errors on any call, also on one read of a batch. A call may fail although it took effect,
-//! when only the answer got lost. Reads and writes may be short. Disks fill up
+//! when only the answer was lost. Reads and writes may be short. Disks fill up
 //! ([`SimEnv::set_capacity`]) and are freed again; the last write that fits is short, or the sync
 //! after it fails ([`SimEnv::delay_allocation`]).
 //!
@@ -40,10 +40,10 @@
 //! that omit one named step of the code under test, or delay it past a later one, to check that a
 //! test notices. A crash test that passes without the syncs tests nothing.
 //!
-//! # How it is used
+//! # Use
 //!
 //! A harness runs a workload once, with a hook ([`SimEnv::set_hook`]) that is called before every
-//! call that changes storage and there makes as many images as it likes ([`Moment::image`]), each a
+//! call that changes storage and makes any number of images there ([`Moment::image`]), each a
 //! machine of its own to open the database on. Images share all pages with their origin until one
 //! of them writes, so an image costs microseconds. [`SimEnv::identity`] tells images apart, so that
 //! only different ones are counted.
@@ -74,12 +74,12 @@
 //! ```
 //!
 //! Nothing runs by itself: background workers step inside [`Env::wait`], [`SimEnv::run_until`] and
-//! their like, on the caller's thread.
+//! the like, on the caller's thread.
 //!
 //! # Time with a device
 //!
-//! Without a device, there is one clock, and a step that lets it advance lets everybody wait. With
-//! one, workers work at the same time as the caller and each other, and meet only at the device:
+//! Without a device, there is one clock, and a step that advances it makes everybody wait. With
+//! one, workers run concurrently with the caller and each other, and compete only for the device:
 //!
 //! ```text
 //! caller     ── put ── wait ┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄ deadline ─▶  until its deadline, exactly
@@ -87,30 +87,30 @@
 //! worker 2        ├─ step ──┼─── step ────┤  idle              or when the worker is woken
 //! ```
 //!
-//! A step still runs in one go, with a clock that begins at the step's begin; what it costs
-//! occupies its worker and not the one that waits. Three things follow:
+//! A step still runs in one go, with a clock that begins at the step's begin; its cost occupies its
+//! worker and not the waiting thread. Three things follow:
 //!
-//! * Who waits for an event is told of it at the end of the step that notified it. What the step
-//!   left in memory can be seen from its begin on: early by the length of a step, at most, for
-//!   those who look without waiting.
-//! * For the same reason [`Env::now`] goes back for nobody, but a time that a step took down may
-//!   lie ahead of its reader's: subtract times of others saturating.
-//! * Workers go on while the caller makes calls, but are seen to do so only when it waits, and then
-//!   catch up: each step begins at the time when it would have. A driver calls
+//! * An event's waiter is notified at the end of the step that notified it. Memory that the step
+//!   changed can be read from its begin on: early by the length of a step, at most, for threads
+//!   that read it without waiting.
+//! * For the same reason [`Env::now`] goes back for nobody, but a time that a step recorded may be
+//!   ahead of its reader's: subtract times of others saturating.
+//! * Workers continue while the caller makes calls, but their effects show only when it waits, and
+//!   then they catch up: each step begins at the time when it would have. A driver calls
 //!   [`SimEnv::run_until`] between operations.
 //!
 //! There is a processor for every worker, whatever [`Env::cores`] says.
 //!
-//! # Not shown
+//! # Limits
 //!
-//! Symbolic links, several names of a file within one directory, permissions, directories that are
-//! removed or moved, sectors that hold neither old nor new bytes after a loss of power (bits can be
-//! flipped instead), and the effects of real threads: those belong to a schedule explorer.
+//! Not simulated: symbolic links, several names of a file within one directory, permissions,
+//! removed or moved directories, sectors with neither old nor new bytes after a loss of power (flip
+//! bits instead), and the effects of real threads, which need a schedule explorer.
 //!
-//! # How it is tested
+//! # Tests
 //!
-//! Each fault is provoked and seen, beside a control that does not show it (`sim/tests.rs`); the
-//! contract suite of this crate runs on it as on the other environments.
+//! Each fault is provoked and observed, beside a control without it (`sim/tests.rs`); the contract
+//! suite of this crate runs on the simulator as on the other environments.
 
 mod background;
 mod content;
@@ -167,24 +167,24 @@ const CORES: usize = 2;
 /// Maximum number of concurrent reads of a queue.
 const BATCH_MAX: usize = 128;
 
-/// Making machines from machines.
+/// Machines made from machines.
 impl SimEnv {
-    /// A machine with an empty disk: there is the directory `/` and nothing else. Relative paths
-    /// begin there too.
+    /// Returns a machine with an empty disk: only the directory `/`. Relative paths begin there
+    /// too.
     pub fn new(seed: u64) -> Self {
         Self::with_disk(Disk::default(), Inherited { seed, clock: Duration::ZERO, cores: CORES, device: None })
     }
 
-    /// The machine after a loss of power at this moment: a new one, independent of this one.
-    /// Nothing is switched, injected, locked or running on it, its disk is as large and holds
-    /// what `crash` lets through, all of that durable, its clock goes on from here, and its
-    /// device is as fast and has nothing to do.
+    /// Returns the machine after a loss of power at this moment: a new one, independent of this
+    /// one. It has no switches, faults, locks or workers, a disk of the same size with everything
+    /// that survives `crash`, all of it durable, a clock that continues from here, and an idle
+    /// device of the same speed.
     pub fn image(&self, crash: Crash) -> Self {
         Self::with_disk(crash::crashed(&self.machine.disk(), crash), self.machine.inherited())
     }
 
-    /// The machine after the death of the process at this moment, as a new and independent one: all
-    /// is as it was, and what is not synced can still be lost.
+    /// Returns the machine after the death of the process at this moment, as a new and independent
+    /// one: everything is as it was, and unsynced data can still be lost.
     pub fn process_image(&self) -> Self {
         Self::with_disk(crash::process_ended(&self.machine.disk()), self.machine.inherited())
     }
@@ -247,7 +247,7 @@ impl Moment<'_> {
     }
 }
 
-/// Switches, faults, and what they did.
+/// Switches and faults, and their effects.
 impl SimEnv {
     /// Calls with this step return `Ok` and do nothing.
     ///
@@ -325,7 +325,7 @@ impl SimEnv {
 
 /// Time and background work.
 impl SimEnv {
-    /// What came of each of these reads, with its place among them, in the order in which they were
+    /// The results of these reads, with their index among them, in the order in which they were
     /// carried out.
     fn read_at_once(&self, requests: &[ReadRequest]) -> Vec<(usize, io::Result<Vec<u8>>)> {
         let (began, has_device) = (self.machine.now(), self.machine.has_device());
@@ -348,15 +348,15 @@ impl SimEnv {
 }
 
 impl SimEnv {
-    /// Lets every call take so long, and so much longer per byte read or written. Both are zero at
-    /// first.
+    /// Sets the time of every call, and the additional time per byte read or written. Both are zero
+    /// at first.
     pub fn set_cost(&self, per_call: Duration, per_byte: Duration) {
         self.machine.with(|state| (state.cost_per_call, state.cost_per_byte) = (per_call, per_byte));
     }
 
-    /// Lets calls take as long as they would on this device, beside what [`SimEnv::set_cost`] says;
-    /// `None`, as at first, lets them take no time. Images have the same device. What was
-    /// written before counts as clean, and the device has nothing to do.
+    /// Makes calls take the time of this device, in addition to [`SimEnv::set_cost`]; `None`, the
+    /// default, takes no time. Images have the same device. Data written before counts as clean,
+    /// and the device is idle.
     ///
     /// # Panics
     /// If one of the device's rates is 0, or after [`SimEnv::expect_threads`]: other threads have
@@ -367,7 +367,7 @@ impl SimEnv {
     }
 
     /// Sets the answer of [`Env::cores`], which is 2 at first, also for images. Nothing else
-    /// follows from it.
+    /// depends on it.
     ///
     /// # Panics
     /// If `cores` is 0.
@@ -376,9 +376,8 @@ impl SimEnv {
         self.machine.with(|state| state.cores = cores);
     }
 
-    /// Lets time pass until `moment`, and workers do meanwhile what they have to do, also in the
-    /// time before now in which calls kept them from being seen to. [`Env::sleep_until`] does
-    /// the first alone.
+    /// Lets time pass until `moment`, with workers running in it, also in the time before now
+    /// during which calls kept them from running. [`Env::sleep_until`] only lets time pass.
     pub fn run_until(&self, moment: Duration) {
         self.process.run_until(&self.machine, moment);
     }
@@ -394,8 +393,8 @@ impl SimEnv {
         self.process.step(&self.machine).is_some()
     }
 
-    /// Lets workers take steps until all are idle. Time passes only as their steps take it, so
-    /// those that wait for a time are idle.
+    /// Lets workers take steps until all are idle. Time passes only by their steps, so workers that
+    /// wait for a time are idle.
     pub fn run_background_until_idle(&self) {
         self.process.run_until_idle(&self.machine);
     }
@@ -411,8 +410,7 @@ impl SimEnv {
     }
 }
 
-/// Looking at the disk, and damaging it. None of this is a call: nothing is counted, hooked or
-/// failed.
+/// Reading and damaging the disk. None of this is a call: nothing is counted, hooked or failed.
 impl SimEnv {
     /// Content of a file as processes see it.
     pub fn content(&self, path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
@@ -420,8 +418,7 @@ impl SimEnv {
         Ok(disk.file(disk.file_at(path.as_ref())?).volatile.to_vec())
     }
 
-    /// All bytes of a file that a loss of power would leave at least, for a file that has a name
-    /// now.
+    /// All bytes of a file that survive any loss of power, for a file that has a name now.
     pub fn durable_content(&self, path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
         let disk = self.machine.disk();
         Ok(disk.file(disk.file_at(path.as_ref())?).durable.to_vec())
@@ -545,10 +542,9 @@ impl Env for SimEnv {
         SimLock::share(self.machine.clone(), path)
     }
 
-    /// All that the queue has at a time is read, and then handed over, in an order drawn from the
-    /// seed. Each request is a call of its own, which can fail and be short. On a device all
-    /// begin at the same moment, and what they brought is handed over when the last of them is
-    /// over.
+    /// Reads everything that the queue has at a time, and then hands it over, in an order drawn
+    /// from the seed. Each request is a call of its own, which can fail and be short. On a device
+    /// all begin at the same moment, and their results are handed over when the last has ended.
     fn read_queue(&self, queue: &mut dyn ReadQueue) {
         let mut first = 0;
         loop {

@@ -1,8 +1,8 @@
-//! What a machine that lost its power finds when it comes back.
+//! Crashes: the disk that a machine finds after a loss of power.
 //!
-//! From any state of the disk, a [`Crash`] decides which unsynced changes reached the device;
-//! everything that was synced did. The result is an independent disk on which nothing is unsynced.
-//! The kinds of crash differ in which mistakes they find fastest:
+//! From any state of the disk, a [`Crash`] decides which unsynced changes reached the device; all
+//! synced ones did. The result is an independent disk on which nothing is unsynced. The kinds of
+//! crash differ in the mistakes that they find fastest:
 //!
 //! | kind | finds |
 //! |---|---|
@@ -26,7 +26,7 @@ use super::disk::Disk;
 use super::inode::{Change, DirectoryState, FileState, Inode, Names, Node, ROOT};
 use crate::random::Random;
 
-/// Which unsynced changes a crash lets through. The numbers in [`Crash::Prefix`] and
+/// The unsynced changes that survive a crash. The numbers in [`Crash::Prefix`] and
 /// [`Crash::AllBut`] count changes in the order in which they were made, across all files and
 /// directories.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -1,4 +1,4 @@
-//! What calls cost on a storage device, and how those who use it get in each other's way.
+//! The cost of calls on a storage device, and the competition of its users.
 //!
 //! ```text
 //! caller    ─ write ─ write ─────────── sync ┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄├latency┤──▶
@@ -19,20 +19,20 @@
 //! * **A sync waits** until all the file's transfers are over, and then for
 //!   [`Device::sync_latency`]. Making a directory's names durable takes that latency alone.
 //! * **A read transfers** the pages it touches, unless they are dirty, and waits for that and for
-//!   [`Device::read_latency`]. So the page cache is as small as can be: databases that are larger
-//!   than memory are what the model is for.
-//! * **Bandwidth is everybody's, latency and processor each one's own.** The device carries out one
-//!   transfer at a time, in the order in which they were asked for as far as the times of asking
-//!   allow, see [`Transfers`]. Any number of callers can wait out a latency at the same time, as on
-//!   solid-state and network storage; a disk with one arm would be slower.
+//!   [`Device::read_latency`]. So the page cache is as small as possible: the model is for
+//!   databases that are larger than memory.
+//! * **Bandwidth is shared; latency and processor are not.** The device carries out one transfer at
+//!   a time, in the order of their requests as far as the times of these allow, see [`Transfers`].
+//!   Any number of callers can wait out a latency at the same time, as on solid-state and network
+//!   storage; a disk with one arm would be slower.
 //!
-//! Other calls cost nothing, and neither do calls that fail or are omitted: what they would cost is
-//! not what tests of them are about. What the engine computes without reading or writing has no
-//! cost of its own; [`Device::cpu_bytes_per_second`] stands for it.
+//! Other calls cost nothing, and neither do calls that fail or are omitted: their cost is not the
+//! subject of their tests. The engine's computation without reading or writing has no cost of its
+//! own; [`Device::cpu_bytes_per_second`] stands for it.
 //!
-//! Absent: who waits. This answers "until when?"; whose clock then moves is decided in
-//! [`super::machine`] and [`super::background`]. A transfer costs a step in a map of busy times, a
-//! written page one in a set of pages.
+//! Absent: the waiting itself. This answers "until when?"; [`super::machine`] and
+//! [`super::background`] decide whose clock then moves. A transfer costs a step in a map of busy
+//! times, a written page one in a set of pages.
 //!
 //! Tested below beside a device of single ticks, and by the sums and orders of
 //! `sim/tests/device.rs`.
@@ -44,25 +44,24 @@ use std::time::Duration;
 use super::content::PAGE_BYTES;
 use super::inode::Inode;
 
-/// How fast a storage device is, and the processor in front of it.
+/// The speed of a storage device, and of the processor in front of it.
 ///
-/// The ready-made ones are round figures of their kind, not any product's.
+/// The ready-made ones have round figures of their kind, not any product's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Device {
-    /// What it reads, in bytes per second, while it does nothing else.
+    /// Read bandwidth in bytes per second, without writes.
     pub read_bytes_per_second: u64,
-    /// What it writes, in bytes per second, while it does nothing else.
+    /// Write bandwidth in bytes per second, without reads.
     pub write_bytes_per_second: u64,
-    /// What a caller's processor moves, in bytes read or written per second: copying into and out
-    /// of the page cache, and what is computed about these bytes. Each worker has a processor
-    /// of its own.
+    /// Bytes read or written per second that a caller's processor moves: copying into and out of
+    /// the page cache, and computing on these bytes. Each worker has a processor of its own.
     pub cpu_bytes_per_second: u64,
-    /// How much longer a read takes than its transfer.
+    /// Time of a read beyond its transfer.
     pub read_latency: Duration,
-    /// How much longer a sync takes than the transfers it waits for.
+    /// Time of a sync beyond the transfers it waits for.
     pub sync_latency: Duration,
-    /// How many bytes of a file stay dirty although nobody asks for them to be written; beyond, all
-    /// are. At least 4096 are kept.
+    /// Bytes of a file that stay dirty without a request to write them; beyond, all are written. At
+    /// least 4096 are kept.
     pub dirty_bytes_max: u64,
 }
 
@@ -86,8 +85,7 @@ impl Device {
         ..Self::NETWORK_VOLUME
     };
 
-    /// A solid-state disk close to the processor: 2 GB/s written, which is more than one core can
-    /// merge.
+    /// A solid-state disk close to the processor: 2 GB/s written, more than one core can compact.
     pub const NVME_SSD: Self = Self {
         read_bytes_per_second: 3_000_000_000,
         write_bytes_per_second: 2_000_000_000,
@@ -106,7 +104,7 @@ impl Device {
     }
 }
 
-/// A device at work: its transfers, and the pages that are still to become some.
+/// A device in use: its transfers, and the pages that are still to become some.
 #[derive(Debug)]
 pub(super) struct Storage {
     pub(super) device: Device,
@@ -114,16 +112,16 @@ pub(super) struct Storage {
     files: BTreeMap<Inode, Cached>,
 }
 
-/// What the page cache and the device have to do for one file.
+/// Pending work of page cache and device for one file.
 #[derive(Debug, Default)]
 struct Cached {
     /// The numbers of its dirty pages.
     dirty: BTreeSet<u64>,
-    /// When the last of its transfers is over.
+    /// The end of its last transfer.
     written_at: Duration,
 }
 
-/// Each method says until when the caller is busy, who begins at `now`.
+/// Each method returns the time until which the caller is busy, who begins at `now`.
 impl Storage {
     /// An idle device and a clean cache.
     pub(super) fn new(device: Device) -> Self {
@@ -183,17 +181,17 @@ impl Storage {
         }
     }
 
-    /// Forgets files that are not there any more.
+    /// Forgets files that no longer exist.
     pub(super) fn retain(&mut self, is_there: impl Fn(Inode) -> bool) {
         self.files.retain(|inode, _| is_there(*inode));
     }
 }
 
-/// When the device is busy, in stretches that do not touch.
+/// The busy times of the device, in stretches that do not touch.
 ///
 /// A step of one worker is simulated from its beginning to its end before another's, so requests do
-/// not come in the order of their times. Each is therefore given what is free from its own time on,
-/// in pieces if need be:
+/// not come in the order of their times. Each therefore gets the idle time from its own time on, in
+/// pieces if necessary:
 ///
 /// ```text
 /// before               ▓▓▓▓▓▓         ▓▓▓▓▓▓▓▓
@@ -201,20 +199,20 @@ impl Storage {
 /// carried out          ·    ·├────────┤      ├────┤ over
 /// ```
 ///
-/// So the device is never idle while something was asked for, what was promised earlier is never
-/// taken back, and who asks later in both senses waits for all before.
+/// So the device is never idle with a request pending, a granted time is never taken back, and a
+/// request that is later in both senses waits for all earlier ones.
 #[derive(Debug, Default)]
 struct Transfers {
     /// From when to when.
     busy: BTreeMap<Duration, Duration>,
 }
 
-/// How many stretches are remembered. The oldest idle time between two is given up then, and counts
-/// as busy. Workers lag behind each other by single steps, which make far fewer.
+/// Upper bound on the stretches remembered. Beyond it, the oldest idle time between two is given up
+/// and counts as busy. Workers lag behind each other by single steps, which make far fewer.
 const STRETCHES_MAX: usize = 4096;
 
 impl Transfers {
-    /// Adds a transfer that takes `service` by itself, and says when it is over.
+    /// Adds a transfer that takes `service` by itself; returns its end.
     fn add(&mut self, asked_at: Duration, service: Duration) -> Duration {
         let before = self.busy.range(..=asked_at).next_back().map(|(begin, end)| (*begin, *end));
         let (begin, mut end) = match before {
@@ -320,7 +318,7 @@ mod tests {
         }
     }
 
-    /// However many idle times there are, and what is forgotten only makes later requests wait.
+    /// With any number of idle times; and forgetting some only makes later requests wait.
     #[test]
     fn the_memory_of_idle_times_is_bounded() {
         let mut transfers = Transfers::default();

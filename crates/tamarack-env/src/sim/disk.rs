@@ -1,11 +1,11 @@
-//! What is stored: a tree of names that lead to inodes, and the operations on it.
+//! The stored state: a tree of names that lead to inodes, and the operations on it.
 //!
 //! Files live in inodes, names in directories, so data and name survive independently, a removed
 //! file stays readable through its handles, and one whose removal was not synced comes back. Every
 //! change gets a number, its place in the order of all changes to the disk.
 //!
-//! Space is counted in pages: of a file, all up to its last written page, or what was allocated if
-//! that is more. A file takes space while it has a name or a handle. It is kept, beyond that, while
+//! Space is counted in pages: of a file, all up to its last written page, or its allocated ones if
+//! these are more. A file takes space while it has a name or a handle. Beyond that it is kept while
 //! a crash could bring its name back.
 //!
 //! Absent here: calls, steps, faults by number, the clock. This is the state alone, and its

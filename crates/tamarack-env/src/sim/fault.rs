@@ -1,4 +1,4 @@
-//! Which call goes wrong, and how.
+//! Injected faults: which call fails, and how.
 //!
 //! A [`Fault`] is a [`Failure`] and the calls it strikes: by running number, step, kind, path, or
 //! any predicate; all conditions given must hold. It strikes once unless told otherwise, and passes
