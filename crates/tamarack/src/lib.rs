@@ -43,30 +43,31 @@
 //! | module | what it is |
 //! |---|---|
 //! | `db` | [`Db`]: wires the parts |
-//! | `checkpoint` | a database of its own that shares the tables' files |
-//! | `open`, `repair` | opening and recovery; salvaging what is damaged |
+//! | `checkpoint` | copies as of one moment that share the tables' files |
+//! | `open`, `repair` | opening and recovery; salvaging a damaged database |
 //! | `options` | [`Options`], [`AdvancedOptions`] |
 //! | `verify`, `collect` | checking everything; collecting [`Stats`] |
 //! | `ingest` | [`Ingest`]: sorted data straight into tables |
 //! | `engine` | the parts of an open database |
-//! | `compact` | background jobs: flushes and compactions |
+//! | `compaction` | background jobs: flushes and compactions |
 //! | `write` | [`Batch`], the commit queue, durability |
 //! | `read` | lookups, scans, [`Snapshot`] |
 //! | `tree` | the state readers pin, versions, runs, the manifest |
 //! | `wal` | the write-ahead log |
-//! | `journal` | what is under both, WAL and manifest: records appended, made durable, recovered |
+//! | `journal` | the common base of WAL and manifest: records appended, made durable, recovered |
 //! | `table`, `cache` | immutable files of sorted blocks; the cache of blocks and single entries |
-//! | `buffer` | the memtable |
-//! | `merge` | sorted sources brought together |
+//! | `memtable` | the memtable: the sorted write buffer |
+//! | `merge` | the merging iterator over sorted sources |
 //! | `format` | bytes to values and back: `tamarack-format` |
-//! | `events` | what happens, told to a listener |
-//! | `step`, `stats`, `memory`, `entry`, `error` | names of what changes storage; statistics and counters; the account of memory; entries; the error type |
+//! | `events` | events, delivered to a listener |
+//! | `step`, `stats`, `memory`, `entry`, `error` | names of the steps that change storage; statistics; the account of memory; entries; the error type |
 //! | `internals` | parts of the engine for tests, benchmarks and `tamarack inspect`, behind a feature |
 //! | `measure` | for benchmarks, behind a feature: hashes of each filter's own, times of a lookup's parts |
 //! | `mistake` | mistakes that tests plant, to see that they are noticed, behind a feature |
 //!
 //! Modules that are public but hidden from this page are for this repository's tests and tools. All
-//! but `step`, the names of what changes storage, are behind features; they may change at any time.
+//! but `step`, the names of the steps that change storage, are behind features; they may change at
+//! any time.
 
 #![expect(
     unreachable_pub,

@@ -68,9 +68,8 @@ impl Scheduler {
         planner::entrance(shape, occupancy, &in_progress, bytes)
     }
 
-    /// Has flushes make runs of their own until the returned value is dropped, so that they take no
-    /// longer than the buffer is large: whoever ingests waits for them, and in the end all writers
-    /// do.
+    /// Makes flushes write runs of their own until the returned value is dropped, so that they
+    /// write no more than the memtable: an ingest waits for them, and in the end all writers do.
     pub fn expect_run(&self) -> RunExpected<'_> {
         self.schedule.lock().agenda.expect_run();
         RunExpected(self)
