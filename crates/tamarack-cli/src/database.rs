@@ -34,7 +34,7 @@ pub(crate) fn write_arguments() -> [Arg; 2] {
         Arg::new("durability")
             .long("durability")
             .value_name("LEVEL")
-            .help("Durability of a write that has returned: buffered (survives\nthe process), sync (survives a crash of the machine),\ninterval:MS (synced at most MS milliseconds later)\n")
+            .help("Durability of a write that has returned: buffered (survives\nthe process), sync (survives a crash of the machine),\ninterval:MS (a sync begins at most MS milliseconds later)\n")
             .default_value("buffered")
             .value_parser(size::parse_durability),
         Arg::new("memory")
@@ -56,7 +56,7 @@ pub(crate) fn compaction_arguments() -> [Arg; 6] {
         Arg::new("filter")
             .long("filter")
             .value_name("FILTER")
-            .help("Bloom filters: blocked:bits=10 (one cache line per probe),\nbloom:bits=10 (fewer false positives, more cache lines),\nelastic:bits=10 (more memory for SSTables that are looked up\nmore often), or none; bits per key, above 0 and up to 64.\n,allocation=monkey gives small runs more bits than large ones,\n,allocation=observed also follows where lookups find keys\n[default: blocked:bits=10,allocation=monkey]")
+            .help("Bloom filters: blocked:bits=10 (one cache line per probe),\nbloom:bits=10 (fewer false positives, more cache lines),\nelastic:bits=10 (more memory for SSTables that are looked up\nmore often), or none; bits per key, above 0 and up to 64.\n,allocation=monkey gives small runs more bits than large ones,\n,allocation=observed also follows where lookups find keys\n[default: that of the database;\nblocked:bits=10,allocation=monkey for a new one]")
             .value_parser(value_parser!(String)),
         Arg::new(NO_DIGESTS)
             .long(NO_DIGESTS)
@@ -65,7 +65,7 @@ pub(crate) fn compaction_arguments() -> [Arg; 6] {
         Arg::new(SPACE)
             .long(SPACE)
             .value_name("FACTOR")
-            .help("Upper bound on space amplification, at least 1.01, kept while\nthe command runs; the compactions for it write at most\nFACTOR / (FACTOR - 1) bytes per byte written, or twice that\nbeside other compactions [default: no bound]")
+            .help("Upper bound on space amplification, at least 1.01, stored with\nthe database; inf removes it. The compactions for it write at most\nFACTOR / (FACTOR - 1) bytes per byte written, or twice that\nbeside other compactions [default: that of the database; none\nfor a new one]")
             .value_parser(value_parser!(f64)),
         Arg::new("threads")
             .long("threads")

@@ -37,7 +37,7 @@ use std::time::Duration;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Condvar, Mutex, Rank};
 
-/// Name of one place that changes storage, such as `"WAL: append"`.
+/// Name of one place that changes storage, such as `"wal: append"`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Step(pub &'static str);
 

@@ -16,7 +16,7 @@
 //! again.
 //!
 //! Tests: round trips of random edits; decoding of arbitrary bytes (here, and the fuzz target
-//! `manifest`); stored bytes of each kind of change in `tests/golden/edit.txt`.
+//! `journal`); stored bytes of each kind of change in the engine's `tests/golden/v2/edit.txt`.
 
 use std::fmt;
 use std::sync::Arc;

@@ -2,7 +2,8 @@
 //! opening a database and planning compactions read no table.
 //!
 //! Stored as numbered fields ([`crate::fields`]); [`number`] lists the numbers. They are counted
-//! entry by entry, as a table is built. Tests: with tables, and `tests/properties.rs`.
+//! entry by entry, as a table is built. Tests: the engine's `tests/suite/golden_table.rs` and
+//! `edit_bytes.rs`.
 
 use crate::coding::{Reader, put_varint};
 use crate::entry::{Entry, EntryKind, Sequence, expiry};

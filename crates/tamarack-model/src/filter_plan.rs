@@ -42,7 +42,6 @@
 //! through, the next of `s` steps saves
 //!
 //! ```text
-//! ```text
 //! h · p^s · (1 - p)     false positives, for the bits of one step
 //! ```
 //!

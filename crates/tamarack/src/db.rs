@@ -445,9 +445,10 @@ impl Db {
         self.engine.scheduler.estimate_reshape(&*parse_policy(&policy.into())?, Bytes(arriving_bytes))
     }
 
-    /// Changes the filters of tables until the database is closed. `specification` is as for
-    /// [`AdvancedOptions::filter`](crate::AdvancedOptions::filter). Existing tables get their new
-    /// filters in the background, without reading or compacting data, if they store digests
+    /// Changes the filters of tables. The choice is stored with the database and outlives closing.
+    /// `specification` is as for [`AdvancedOptions::filter`](crate::AdvancedOptions::filter).
+    /// Existing tables get their new filters in the background, without reading or compacting data,
+    /// if they store digests
     /// ([`AdvancedOptions::filter_digests`](crate::AdvancedOptions::filter_digests)); of the
     /// others, those whose filters save most keep them, as far as the memory allows. Reads and
     /// writes go on. [`Db::wait_for_filter_rebuild`] waits for the rebuild.

@@ -1,5 +1,5 @@
-//! An embedded, durable, ordered key-value store whose LSM-tree shapes itself to its workload,
-//! memory and device.
+//! An embedded, durable, ordered key-value store: an LSM-tree whose shape (levels, capacities, runs
+//! per level) follows a policy that can be changed on a live database.
 //!
 //! ```no_run
 //! use tamarack::{Batch, Db};
@@ -49,15 +49,16 @@
 //! | `verify`, `collect` | checking everything; collecting [`Stats`] |
 //! | `ingest` | [`Ingest`]: sorted data straight into tables |
 //! | `engine` | the parts of an open database |
-//! | `compaction` | background jobs: flushes and compactions |
+//! | `compaction` | flushes, compactions and filter rebuilds in the background |
 //! | `write` | [`Batch`], the commit queue, durability |
 //! | `read` | lookups, scans, [`Snapshot`] |
 //! | `tree` | the state readers pin, versions, runs, the manifest |
+//! | `database` | what all trees share: sequence numbers, snapshots, background errors, events |
 //! | `wal` | the write-ahead log |
 //! | `journal` | the common base of WAL and manifest: records appended, made durable, recovered |
 //! | `table`, `cache` | immutable files of sorted blocks; the cache of blocks and single entries |
-//! | `memtable` | the memtable: the sorted write buffer |
-//! | `merge` | the merging iterator over sorted sources |
+//! | `memtable` | the memtable: sorted entries in memory, until a flush |
+//! | `merge` | the k-way merging iterator |
 //! | `format` | bytes to values and back: `tamarack-format` |
 //! | `events` | events, delivered to a listener |
 //! | `step`, `stats`, `memory`, `entry`, `error` | names of the steps that change storage; statistics; the account of memory; entries; the error type |

@@ -466,18 +466,18 @@ fn assemble(dir: &Path, options: &Resolved, parts: RecoveredParts) -> Result<Eng
 fn start_background(engine: &mut Engine, options: &Resolved) -> Result<()> {
     // Before any table is opened or rebuilt.
     let filters = Arc::new(FilterWorker::new(&engine.scheduler));
-    let Workers { merging, syncing } = start_workers(&engine.dir, options, &engine.scheduler, &engine.interval)?;
-    engine.database.set_flusher(merging.clone());
-    engine.tables.set_collector(merging.clone());
-    engine.scheduler.set_workers(merging.clone());
+    let Workers { compacting, syncing } = start_workers(&engine.dir, options, &engine.scheduler, &engine.interval)?;
+    engine.database.set_flusher(compacting.clone());
+    engine.tables.set_collector(compacting.clone());
+    engine.scheduler.set_workers(compacting.clone());
     // There may be a memtable to flush, and a compaction to resume.
-    merging.wake();
+    compacting.wake();
     let started = engine.env.start("tamarack-filters", filters);
     let filters = started.map_err(|error| Error::io("database: start background work", &engine.dir, error));
-    let filters = filters.inspect_err(|_| [&merging, &syncing].into_iter().for_each(|worker| worker.stop()))?;
+    let filters = filters.inspect_err(|_| [&compacting, &syncing].into_iter().for_each(|worker| worker.stop()))?;
     engine.scheduler.filters().set_worker(filters.clone());
     filters.wake();
-    engine.workers = vec![merging, syncing, filters];
+    engine.workers = vec![compacting, syncing, filters];
     start_telling(engine)
 }
 
@@ -505,8 +505,8 @@ fn note_birth(manifest: &Manifest, wal: &Wal, version: Arc<Version>) -> Result<A
 fn with_kept_design(dir: &Path, options: &Resolved, version: &Version) -> Result<Resolved> {
     let mut options = options.clone();
     if let Some(stored) = stored_design(dir, version)? {
-        let Kept { buffer, filter, space_bound } = options.keeps;
-        if buffer {
+        let Kept { memtable_bytes, filter, space_bound } = options.keeps;
+        if memtable_bytes {
             options.memtable_bytes = stored.shape.buffer().0;
         }
         if filter {
@@ -564,7 +564,7 @@ fn settle_shape(
 /// The background workers of a database.
 struct Workers {
     /// The workers for flushes and compactions, as one.
-    merging: Arc<dyn Worker>,
+    compacting: Arc<dyn Worker>,
     syncing: Arc<dyn Worker>,
 }
 
@@ -579,12 +579,12 @@ fn start_workers(
     };
     let mut group = WorkerGroup::default();
     for number in 0..options.threads {
-        let started = start(&format!("tamarack-merge-{number}"), scheduler.clone());
+        let started = start(&format!("tamarack-compaction-{number}"), scheduler.clone());
         group.members.push(started.inspect_err(|_| group.stop())?);
     }
     let syncing = start("tamarack-sync", interval.clone()).inspect_err(|_| group.stop())?;
     interval.set_worker(syncing.clone());
-    Ok(Workers { merging: Arc::new(group), syncing })
+    Ok(Workers { compacting: Arc::new(group), syncing })
 }
 
 /// Memory that the cache leaves to memtables of that size: an active one and one being flushed,

@@ -81,9 +81,15 @@ options! {
         /// Raise it if the working set does not fit the block cache.
         memory_bytes(bytes: u64) -> u64, default "256 MiB", range "at least 1 MiB";
 
-        /// Durability of acknowledged writes. With the default they survive the end of the process,
-        /// but a crash of the machine can lose the last ones; stronger levels cost syncs.
-        /// [`crate::Db::write_with`] sets it for one write.
+        /// Durability of acknowledged writes: the failures that they survive. After any crash the
+        /// database has a prefix of the commit order. [`crate::Db::write_with`] sets it for one
+        /// write.
+        ///
+        /// * `Buffered`: the operating system has the write. It survives the end of the process; a
+        ///   crash of the machine can lose the last writes.
+        /// * `Interval`: the same, and a sync begins at most this much later.
+        /// * `Sync`: storage has the write. It survives a crash of the machine; concurrent writers
+        ///   share a sync.
         durability(durability: Durability) -> Durability, default "[`Durability::Buffered`]", range "[`Durability::Buffered`], [`Durability::Interval`], [`Durability::Sync`]";
 
         /// Compression of the blocks of new tables. Existing tables stay as they are until they are
@@ -101,23 +107,23 @@ options! {
 
         /// Upper bound on space amplification: raw bytes in the tree per live raw byte. Without a
         /// bound it follows from the policy: where the same keys are overwritten all the time,
-        /// about
-        /// 1.1 in a large full tree of `leveling:T=10` and 5.3 in one of `tiering:T=4`, and more in
-        /// a tree that has just grown.
+        /// about 1.1 in a large full tree of `leveling:T=10` and 5.3 in one of `tiering:T=4`, and
+        /// more in a tree that has just grown.
         ///
         /// The bound holds under any policy. When the worst case
         /// ([`crate::Stats::space_amplification_worst`], computed from the numbers of entries and
-        /// tombstones in each run) exceeds it, the whole tree is compacted, with the bound as the
-        /// compaction's cause. The true value may be lower; if the sizes of entries differ much,
-        /// the worst case is an estimate. With a bound of b, these compactions write at most
-        /// b / (b - 1) bytes for each byte written, and up to twice as many in a busy tree: 3 with
-        /// 1.5, 11 with 1.1. If they are frequent, a policy with fewer runs is cheaper.
+        /// tombstones in each run) exceeds it, all runs from the oldest on that are in no
+        /// compaction become one, with the bound as the compaction's cause. The true value may be
+        /// lower; if the sizes of entries differ much, the worst case is an estimate. With a bound
+        /// of b, these compactions write at most b / (b - 1) bytes for each byte written, and up to
+        /// twice as many in a busy tree: 3 with 1.5, 11 with 1.1. If they are frequent, a policy
+        /// with fewer runs is cheaper.
         ///
         /// Entries that snapshots and iterators pin count as live. Compactions in progress may take
         /// more space. Memtables, the WAL, and the effect of compression are not counted. The bound
         /// is part of the database's design: it holds until the database is opened with another
         /// one; `f64::INFINITY` removes it.
-        space_amplification_max(factor: f64) -> f64, default "no bound", range "at least 1.01";
+        space_amplification_max(factor: f64) -> f64, default "what the database has; no bound for a new one", range "at least 1.01";
 
         /// Listener for events of background work and storage: flushes, compactions, write
         /// throttling and stalls, full and slow disks, corruption, and failures and recoveries of
@@ -198,7 +204,7 @@ options! {
         ///
         /// Without this option a database keeps its filters.
         filter(specification: &str) -> String,
-            default "`blocked:bits=10,allocation=monkey`",
+            default "what the database has; `blocked:bits=10,allocation=monkey` for a new one",
             range "`blocked:bits=10`, `bloom:bits=10`, with any number of bits per entry above 0 and up to 64, also as `bloom:bits=5,allocation=monkey`, \
                    `bloom:bits=5,allocation=monkey-general,v=3` and `bloom:bits=5,allocation=observed`; `elastic:bits=10`; or `none`";
 
@@ -330,7 +336,7 @@ impl Options {
             memtable_bytes,
             memtables_memory_max: (memory_bytes / 4).saturating_mul(3).max(all_memtables),
             keeps: Kept {
-                buffer: self.memory_bytes.is_none() && advanced.memtable_bytes.is_none(),
+                memtable_bytes: self.memory_bytes.is_none() && advanced.memtable_bytes.is_none(),
                 filter: advanced.filter.is_none(),
                 space_bound: self.space_amplification_max.is_none(),
             },
@@ -387,7 +393,7 @@ impl Resolved {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kept {
     /// The size of memtables.
-    pub(crate) buffer: bool,
+    pub(crate) memtable_bytes: bool,
     /// The filters.
     pub(crate) filter: bool,
     /// The upper bound on space amplification.

@@ -1,8 +1,8 @@
 //! Statistics, as tables of rows, and the counters of the engine, below all layers so that each can
 //! count. [`Stats`] has all of them; `collect` fills it.
 //!
-//! All but those of [lookups](LookupCounters), which are kept per thread, are relaxed atomics: they
-//! order nothing, and a concurrent read gives each value as of about now.
+//! All but those of [lookups](LookupCounters), kept per thread, and of levels, under a lock, are
+//! relaxed atomics: they order nothing, and a concurrent read gives each value as of about now.
 
 mod database;
 mod latency;

@@ -13,6 +13,7 @@
 //! | `CURRENT`, the manifest, and that no edit is missing | [`crate::tree::manifest::survey`] |
 //! | the WAL: headers, records, positions, sequences | [`crate::wal::Findings`] |
 //! | files that are named and missing, or that show that edits are | [`examine`] |
+//! | files whose numbers this database cannot have given, which are ignored | [`VerifyReport::foreign`] |
 
 mod ages;
 mod examine;

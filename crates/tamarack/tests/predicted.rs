@@ -27,16 +27,16 @@
 //!
 //! **Small tables** have a consequence of their own where buffers are tiny: tables at either end of
 //! the keys may overlap nothing of a smaller run, and are moved where the simulation lets them be
-//! written. Of a buffer of n entries, about one in n lies beyond either end of the others; with
-//! real buffers this is nothing.
+//! written. Of a memtable of n entries, about one in n lies beyond either end of the others; with
+//! real memtables this is nothing.
 //!
 //! **Concurrent compactions.** What a flush meets depends on the progress of compactions. While
 //! they meet their deadlines, and writers are throttled so that they do, they write as much as
 //! compactions that settle; that is what is compared. Late ones take more runs along, and mostly
 //! write less. On threads of the machine compactions of such tiny memtables are late: writers are
-//! delayed by milliseconds, which are many memtables here. `TAMARACK_BUFFER_BYTES` gives that test
-//! larger ones: with 1,000,000 and `--release`, in a minute or two and about a gigabyte of memory,
-//! the difference was 0 to -3 %.
+//! delayed by milliseconds, which are many memtables here. `TAMARACK_MEMTABLE_BYTES` gives that
+//! test larger ones: with 1,000,000 and `--release`, in a minute or two and about a gigabyte of
+//! memory, the difference was 0 to -3 %.
 //!
 //! `-- --nocapture` shows the figures.
 
@@ -363,7 +363,7 @@ fn beside_compactions() -> Result<()> {
 #[test]
 fn on_threads() -> Result<()> {
     let memtable_bytes =
-        std::env::var("TAMARACK_BUFFER_BYTES").map_or(BUSY_BUFFER, |text| text.parse().expect("a number"));
+        std::env::var("TAMARACK_MEMTABLE_BYTES").map_or(BUSY_BUFFER, |text| text.parse().expect("a number"));
     for words in policies(memtable_bytes) {
         let setting = Setting { memtable_bytes, ..busy(&words) };
         let db = setting.open(MemoryEnv::new(1))?;

@@ -56,8 +56,9 @@ const POINTERS: &str = "\
 `tamarack COMMAND --help` describes a command, its options and examples;
 docs/MANUAL.md has all of them on one page.
 
-get, scan, export, stats and verify open a database read-only, in several processes
-at the same time if need be; all other commands need exclusive access.";
+get, scan, export, stats, verify and reshape --dry-run open a database read-only, in
+several processes at the same time if need be; inspect opens none, and design needs
+none; all other commands need exclusive access.";
 
 const STATUSES: &str = "\
 Exit status: 0 success; 1 key not found, or damage found; 2 wrong arguments or input;

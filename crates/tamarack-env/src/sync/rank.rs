@@ -6,8 +6,8 @@
 //! file, a table) has one rank for all of them.
 //!
 //! ```text
-//! holds:  [Lead, WalSegments]   takes Health  ── higher than both: fine
-//!                               takes Manifest ── lower than WalSegments: panic
+//! holds:  [CommitLead, WalSegments]   takes Health   ── higher than both: fine
+//!                                     takes Manifest ── lower than WalSegments: panic
 //! ```
 //!
 //! In debug builds each thread has a list of the ranks it holds, and takes part in these checks:

@@ -9,6 +9,7 @@
 //!   edits     the changes that begin, advance and end a job
 //!   filter_rebuild    filters of new tables, and the loop that rebuilds those of existing ones
 //!   filter_inputs     the tree as the filter decider sees it
+//!   filter_worker     the worker of the filter rebuild
 //!   access_frequency  how often lookups reach each table without finding their key
 //!   job       a compaction or flush: pieces of its keys, cursors, steps
 //!   output    the tables that a piece writes

@@ -37,8 +37,8 @@
 //!
 //! An append is one checksum and one write; no allocation. Space is reserved ahead in pieces.
 //!
-//! Tests: `tests/wal.rs` and `tree/tests` (every prefix, truncation and flipped bit, every failing
-//! call, every crash), the suites `crash`, `damage` and `faults`, and the fuzz target `journal`.
+//! Tests: `tests/suite/wal.rs` and `tree/tests` (every prefix, truncation and flipped bit, every
+//! failing call, every crash), the suites `crash` and `faults`, and the fuzz target `journal`.
 
 mod chain;
 mod scan;

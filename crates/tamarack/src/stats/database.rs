@@ -2,7 +2,7 @@
 //!
 //! To add a counter, write its row in the second part of the table, and count where it happens:
 //! `counters.name.add(1)`. To add a state, write its row in the first part, and set its value in
-//! `collect.rs`. `TAMARACK_REWRITE=1 cargo test -p tamarack --test suite stats` then writes
+//! `collect.rs`. `TAMARACK_REWRITE=1 cargo test -p tamarack --test suite documents` then writes
 //! `docs/STATS.md` anew.
 
 use super::statistics::statistics;

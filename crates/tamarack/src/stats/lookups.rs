@@ -43,24 +43,23 @@ statistics! {
         lookups: u64, "lookups";
 
         /// Filter probes.
-        filter_probes: u64, "filter probes";
+        filter_probes: u64, "probes";
 
         /// Negative probes: the table was skipped.
-        filter_negatives: u64, "filter negatives";
+        filter_negatives: u64, "probes";
 
         /// False positives: positive probes of tables without the key.
-        filter_false_positives: u64, "filter false positives";
+        filter_false_positives: u64, "probes";
 
         /// Data blocks read, since they were not in the block cache: the read amplification,
         /// summed over lookups, that the models predict.
-        /// [`ReadStats::gets`](crate::ReadStats::gets) and
-        /// [`ReadStats::multi_gets`](crate::ReadStats::multi_gets) count them too, with index
-        /// blocks.
-        data_blocks_read: u64, "data blocks read";
+        /// [`crate::ReadStats::gets`] and [`crate::ReadStats::multi_gets`] count them too, with
+        /// index blocks.
+        data_blocks_read: u64, "data blocks";
 
         /// Entry cache hits, for which no block was needed: an entry, or the absence of the key
         /// from a table whose filter gives a false positive.
-        cached_entries: u64, "cached entries";
+        cached_entries: u64, "hits";
     }
 }
 

@@ -203,22 +203,22 @@ statistics! {
     #[derive(Clone, Copy, Debug, Default, PartialEq)]
     pub struct RunLookups {
         /// Sampled lookups that reached the run.
-        sampled: u64, "sampled";
+        sampled: u64, "lookups";
 
         /// Those whose key the run did not have.
-        sampled_zero_result: u64, "sampled zero result";
+        sampled_zero_result: u64, "lookups";
 
         /// Those with a negative filter probe, which skipped the table.
-        sampled_filter_negatives: u64, "sampled filter negatives";
+        sampled_filter_negatives: u64, "lookups";
 
         /// Those with a false positive.
-        sampled_filter_false_positives: u64, "sampled filter false positives";
+        sampled_filter_false_positives: u64, "lookups";
 
         /// Cache lines of filters that all these lookups read.
-        sampled_filter_lines: u64, "sampled filter lines";
+        sampled_filter_lines: u64, "cache lines";
 
         /// False positives of the run's filters over all lookups, exactly.
-        filter_false_positives: u64, "filter false positives";
+        filter_false_positives: u64, "probes";
 
         /// Estimated share of the database's lookups that reach the run and do not find their
         /// key in it, which is what its filter can save. For a younger table, of the lookups

@@ -1,7 +1,7 @@
 //! The shape that a policy gives a tree, within the memory budget.
 //!
 //! Knows no particular policy. Tested where databases are opened and reshaped
-//! (`tests/suite/options.rs`, `tests/suite/filter_rebuild.rs`).
+//! (`tests/suite/limits.rs`, `tests/suite/design.rs`).
 
 use tamarack_model::policy::Policy;
 use tamarack_model::{Bytes, Shape};
@@ -19,7 +19,7 @@ pub fn shape_of(policy: &Policy, data: Bytes, memtable_bytes: u64, memtable_byte
     let buffer = shape.buffer();
     if buffer.0 > memtable_bytes.max(memtable_bytes_max) {
         return Err(Error::InvalidArgument(format!(
-            "the shape's buffer of {buffer} is more than half of the memory budget, {}: give more memory, or a smaller buffer",
+            "the shape's memtable size of {buffer} is more than half of the memory budget, {}: give more memory, or a smaller memtable",
             Bytes(memtable_bytes_max.saturating_mul(2))
         )));
     }

@@ -44,7 +44,7 @@ pub static PROFILE: Profile = Profile {
     noun: "WAL segment",
     name: FileName::Wal,
     growth: Growth::Extends,
-    reading: "WAL: read segment",
+    reading: "wal: read segment",
     steps: Steps {
         create: step::WAL_CREATE,
         begin: step::WAL_HEADER,

@@ -134,7 +134,7 @@ fn survey_all(settings: &RecoverySettings, access: Access) -> Result<Vec<Survey>
 
 /// The numbers of all segments, in order.
 fn numbers(env: &dyn Env, dir: &Path) -> Result<Vec<u64>> {
-    let names = env.list(dir).map_err(|error| Error::io("WAL: list directory", dir, error))?;
+    let names = env.list(dir).map_err(|error| Error::io("wal: list directory", dir, error))?;
     let mut numbers: Vec<u64> = names.iter().filter_map(|name| FileName::parse(name.to_str()?)?.wal()).collect();
     numbers.sort_unstable();
     Ok(numbers)

@@ -125,7 +125,7 @@ Generated from the tables in `crates/tamarack/src/stats`, as are the fields of `
 writes it anew, and the test fails if it is out of date.
 
 `Db::stats()` returns the values; `Stats::figures()` returns them with names and units, for programs that export all of them. `tamarack stats --json` prints
-them by these names; counters of the engine are in `since_opening` there.
+them by these names; counters of the engine are in `since_opening` there. The fields of `space` stand at the top level there, and `lookups_sampled` is `lookups.sampled`.
 
 Raw bytes are those of entries: key, value, and 8 for each entry. File bytes are those of SSTables on storage, after compression.
 ";

@@ -2,8 +2,8 @@
 //! version wrote, all later ones read.
 //!
 //! The files in `golden/` are read, never made by the code under test, except by
-//! `TAMARACK_REWRITE=1 cargo test -p tamarack --test edit_bytes`, after which the difference is for
-//! a reviewer: a change here is a change of the format.
+//! `TAMARACK_REWRITE=1 cargo test -p tamarack --test suite edit_bytes`, after which the difference
+//! is for a reviewer: a change here is a change of the format.
 
 use std::fmt::Write;
 use std::path::Path;

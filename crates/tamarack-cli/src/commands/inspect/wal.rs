@@ -14,7 +14,7 @@ use crate::show::table::grouped;
 /// Shows the WAL segment in `input`, with the number in its name, if it has one.
 pub(super) fn inspect(input: &Input, named: Option<u64>, report: &mut Report<'_, '_>) -> Result<(), Failure> {
     let bytes = input.read_all()?;
-    report.facts(vec![Cell::words("kind", "log"), Cell::size("file_bytes", input.bytes)])?;
+    report.facts(vec![Cell::words("kind", "wal"), Cell::size("file_bytes", input.bytes)])?;
     if bytes.iter().all(|&byte| byte == 0) {
         return report.facts(vec![Cell::words("state", "nothing was written yet: the segment was being made")]);
     }
