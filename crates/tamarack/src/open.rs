@@ -343,7 +343,7 @@ fn recover_wal(
 
 fn recover_manifest(dir: &Path, options: &Resolved, tables: Arc<TableFiles>) -> Result<(Manifest, Option<Dropped>)> {
     if let Some(mut found) = Manifest::recover(&options.env, dir, options.tail, tables.clone())? {
-        found.manifest.roll_from(options.manifest_bytes);
+        found.manifest.roll_from(manifest_bytes(dir, options));
         return Ok((found.manifest, found.dropped));
     }
     if !options.create_if_missing {
@@ -351,7 +351,7 @@ fn recover_manifest(dir: &Path, options: &Resolved, tables: Arc<TableFiles>) -> 
     }
     sync_parent(options.env.as_ref(), dir)?;
     let mut manifest = Manifest::create(&options.env, dir, tables)?;
-    manifest.roll_from(options.manifest_bytes);
+    manifest.roll_from(manifest_bytes(dir, options));
     Ok((manifest, None))
 }
 
@@ -378,9 +378,10 @@ fn assemble(dir: &Path, options: &Resolved, parts: RecoveredParts) -> Result<Eng
     let counters = Arc::new(Counters::default());
     account.reserve_for_memtables(reserved_for_memtables(shape.buffer().0));
     let events = Arc::new(Events::new(options.listener.clone()));
-    let reserve_bytes = options
-        .reserve_bytes
-        .map_or(ReserveBytes::UpTo(shape.buffer().0.saturating_mul(RESERVED_BUFFERS)), ReserveBytes::Set);
+    let reserve_bytes = options.reserve_bytes.map_or(
+        ReserveBytes::UpTo(shape.buffer().0.max(WAL_ALLOCATE_BYTES_MIN).saturating_mul(RESERVED_MEMTABLES)),
+        ReserveBytes::Set,
+    );
     let reserve = Arc::new(Reserve::new(env.clone(), dir.to_owned(), events.clone(), reserve_bytes));
     reserve.look();
     let shared = Arc::new(Database::new(last, version.edit_number(), events.clone(), lock));
@@ -593,9 +594,21 @@ pub(crate) fn reserved_for_memtables(memtable_bytes: u64) -> u64 {
     memtable_bytes.saturating_mul(3)
 }
 
-/// Number of full memtables that fit into the disk reserve: those that wait for their flush, and
-/// the space that their compactions need in between.
-const RESERVED_BUFFERS: u64 = 4;
+/// A manifest is rewritten at the latest at one part in this many of the disk, or at its minimum.
+const MANIFESTS_PER_DISK: u64 = 256;
+const MANIFEST_BYTES_MIN: u64 = 64 << 10;
+
+/// Returns the size from which on a manifest is rewritten: a small one on a small disk, which has
+/// little space for it.
+fn manifest_bytes(dir: &Path, options: &Resolved) -> u64 {
+    let space = options.env.space(dir).ok().flatten();
+    let most = space.map_or(u64::MAX, |space| (space.total_bytes / MANIFESTS_PER_DISK).max(MANIFEST_BYTES_MIN));
+    options.manifest_bytes.min(most)
+}
+
+/// Number of full memtables that fit into the part of the disk reserve for flushes: the four that
+/// there may be, and as much for their WAL segments.
+const RESERVED_MEMTABLES: u64 = 8;
 
 /// The WAL reserves space in pieces between these sizes, in bytes: small enough that a tiny
 /// database stays small, large enough that reserving is rare.

@@ -234,9 +234,12 @@ options! {
         /// Free disk space reserved for flushes and compactions, in bytes. While less is free, puts
         /// fail with an error for which [`crate::Error::is_storage_full`] is true, while deletes
         /// and background work go on; once a quarter more than the reserve is free, puts succeed
-        /// again. With 0, puts go on until the disk is full: nothing is lost, but compactions that
-        /// would free space may lack the space to begin.
-        reserve_bytes(bytes: u64) -> u64, default "four full memtables, but at most a twentieth of the disk", range "from 0 on";
+        /// again. Deletes fail with that error as well while little more is free than compactions
+        /// need; these free what was deleted, so try again after a moment. With 0, writes go on
+        /// until the disk is full: nothing is lost, but compactions that would free space may lack
+        /// the space to begin.
+        reserve_bytes(bytes: u64) -> u64,
+            default "eight full memtables, at most a quarter of the disk, and what a compaction of all runs takes, at most an eighth of the disk", range "from 0 on";
 
         /// Whether tables are read with direct I/O, past the operating system's page cache. Without
         /// it, the page cache uses the machine's free memory, beyond the database's budget, and a

@@ -195,6 +195,12 @@ impl Agenda {
         self.arrivals.ingested(run);
     }
 
+    /// Reports that garbage has become due without an arrival, because the disk has little space
+    /// left: level 1 is examined.
+    pub fn garbage_is_due(&mut self) {
+        self.arrivals.arrived(1);
+    }
+
     /// Announces a run to be ingested, until [`Agenda::expect_run_no_longer`]. Flushes meanwhile
     /// become runs of their own, so that they write no more than the memtable.
     pub fn expect_run(&mut self) {

@@ -66,6 +66,9 @@ pub enum Cause {
         /// The run.
         run: RunId,
     },
+    /// The disk lacks space for a larger compaction, which these runs were a part of; see
+    /// [`CompactionPlan::part_within`].
+    SpaceShort,
 }
 
 /// The event or request for which the planner is called.
@@ -106,6 +109,39 @@ impl CompactionPlan {
     /// written. A single run is rewritten only to remove garbage from it.
     pub fn is_move(&self) -> bool {
         self.inputs.len() == 1 && matches!(self.cause, Cause::Full { .. } | Cause::Reshape { .. })
+    }
+
+    /// Returns a compaction of some neighbouring inputs of this plan, at least two, for a disk that
+    /// lacks space for all of them: as many as take at most `space` bytes of temporary space, and
+    /// of equally many the oldest. `temporary` has the space that each input takes. `None` if no
+    /// two neighbours are few enough.
+    ///
+    /// Each such compaction leaves at least one run fewer, so the plan that remains takes less
+    /// space.
+    ///
+    /// # Panics
+    /// If the inputs are not in the tree, or `temporary` has not one number for each.
+    pub fn part_within(&self, occupancy: &Occupancy, temporary: &[u64], space: u64) -> Option<Self> {
+        assert_eq!(temporary.len(), self.inputs.len(), "one number for each input of {self}");
+        let (mut best, mut taken, mut end) = (0..0, 0_u64, self.inputs.len());
+        // Windows from old to young: `start..end` is the largest one that ends at `end` and fits.
+        for start in (0..self.inputs.len()).rev() {
+            taken = taken.saturating_add(temporary[start]);
+            while taken > space && end > start {
+                end -= 1;
+                taken = taken.saturating_sub(temporary[end]);
+            }
+            if end - start > best.len() {
+                best = start..end;
+            }
+        }
+        if best.len() < 2 {
+            return None;
+        }
+        let oldest = self.inputs[best.end - 1];
+        let level = || occupancy.runs().find(|(_, run)| run.id == oldest).expect("inputs are runs of the tree").0;
+        let target = if best.end == self.inputs.len() { self.target } else { level() };
+        Some(Self { cause: Cause::SpaceShort, inputs: self.inputs[best].to_vec(), buffer: Bytes::ZERO, target })
     }
 
     /// Returns true if only a range of keys is compacted. The inputs stay runs of their levels
@@ -192,6 +228,59 @@ impl fmt::Display for Cause {
             Self::SpaceBound => write!(f, "space amplification exceeds its bound"),
             Self::Reshape { level } => write!(f, "reshape of level {level}"),
             Self::Ingested { run } => write!(f, "run {} was ingested", run.0),
+            Self::SpaceShort => write!(f, "part of a compaction that the disk lacks space for"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tamarack_testing::Random;
+
+    use super::*;
+
+    /// The part of a plan for a disk that lacks space is neighbours that fit, as many as possible,
+    /// of equally many the oldest: compared with all windows. Applied again and again, it leaves
+    /// one run, or nothing that fits.
+    #[test]
+    fn parts_are_the_largest_windows_that_fit() {
+        for seed in 0..2_000 {
+            let mut random = Random::new(seed);
+            let mut below = |limit: u64| random.below(limit);
+            let ids = 1..=2 + below(12);
+            let runs: Vec<Run> =
+                ids.map(|id| Run { id: RunId(id), bytes: Bytes(1 + below(9)), entries: None }).collect();
+            let (young, old) = runs.split_at(below(runs.len() as u64) as usize);
+            let mut tree = Occupancy::new(vec![young.to_vec(), old.to_vec()]);
+            let mut plan = CompactionPlan {
+                cause: Cause::Compact,
+                inputs: runs.iter().map(|run| run.id).collect(),
+                buffer: Bytes::ZERO,
+                target: 3,
+            };
+            let space = below(40);
+            loop {
+                let temporary: Vec<u64> = plan.inputs.iter().map(|id| size(&tree, *id)).collect();
+                let count = plan.inputs.len();
+                let windows = (0..count).flat_map(|start| (start + 2..=count).map(move |end| start..end));
+                let fits = |window: &std::ops::Range<usize>| temporary[window.clone()].iter().sum::<u64>() <= space;
+                let best = windows.filter(fits).max_by_key(|window| (window.len(), window.end));
+                let part = plan.part_within(&tree, &temporary, space);
+                assert_eq!(
+                    part.as_ref().map(|part| &part.inputs[..]),
+                    best.map(|window| &plan.inputs[window]),
+                    "seed {seed}: {plan}, {temporary:?} within {space}"
+                );
+                let Some(part) = part else { break };
+                let output = Run { id: RunId(100 + count as u64), bytes: Bytes(below(9)), entries: None };
+                apply(&mut tree, &part, Some(output));
+                plan.inputs = tree.runs().map(|(_, run)| run.id).collect();
+                assert_eq!(plan.inputs.len(), count - part.inputs.len() + 1, "seed {seed}");
+            }
+        }
+    }
+
+    fn size(tree: &Occupancy, id: RunId) -> u64 {
+        tree.runs().find(|(_, run)| run.id == id).expect("an input").1.bytes.0
     }
 }

@@ -36,6 +36,10 @@ pub(super) struct Schedule {
     requested: Vec<(RequestId, KeyRange)>,
     pub(super) jobs: Jobs,
     pub(super) speed: CopySpeed,
+    /// True if the disk's space was low when the agenda was last asked.
+    pub(super) was_space_low: bool,
+    /// The version whose compactions the disk's reserve counts with.
+    pub(super) space_of: Option<EditNumber>,
     counted: Option<Counted>,
 }
 
@@ -82,6 +86,8 @@ impl Schedule {
             requested: Vec::new(),
             jobs: Jobs::default(),
             speed,
+            was_space_low: false,
+            space_of: None,
             counted: None,
         }
     }

@@ -36,6 +36,17 @@ impl TreeVersion {
         Occupancy::new(levels.collect())
     }
 
+    /// Returns the space that a compaction of these runs takes beyond what they have, by one thread
+    /// that makes tables of `table_bytes`: the file of an input table is removed only when all of
+    /// it has been handed over.
+    pub fn temporary_bytes(&self, runs: impl IntoIterator<Item = RunId>, table_bytes: u64) -> u64 {
+        let largest = |run: RunId| {
+            let slices = self.run(run).into_iter().flat_map(|(run, ..)| run.slices().iter());
+            slices.map(|slice| slice.table().meta().file_bytes).max().unwrap_or(0)
+        };
+        runs.into_iter().map(largest).fold(table_bytes, u64::saturating_add)
+    }
+
     /// Returns the contents of each run, for space amplification. The size of tombstones is
     /// estimated by the lengths of the tables' first and last keys.
     pub fn contents(&self) -> BTreeMap<RunName, RunContent> {
@@ -95,13 +106,16 @@ impl TreeVersion {
 pub struct RunContents<'a> {
     tree: &'a TreeVersion,
     sequences: &'a Sequences,
+    /// True if garbage is due at any age, because the disk has little space left.
+    is_space_low: bool,
     contents: OnceCell<BTreeMap<RunName, RunContent>>,
 }
 
 impl<'a> RunContents<'a> {
-    /// Creates the contents of this version. `sequences` has the snapshots.
-    pub fn new(tree: &'a TreeVersion, sequences: &'a Sequences) -> Self {
-        Self { tree, sequences, contents: OnceCell::new() }
+    /// Creates the contents of this version. `sequences` has the snapshots. If `is_space_low`,
+    /// garbage is due at any age.
+    pub fn new(tree: &'a TreeVersion, sequences: &'a Sequences, is_space_low: bool) -> Self {
+        Self { tree, sequences, is_space_low, contents: OnceCell::new() }
     }
 }
 
@@ -122,7 +136,8 @@ impl Contents for RunContents<'_> {
         let age = |slice: &Slice| {
             let meta = slice.table().meta();
             let is_garbage = meta.tombstones > 0 && meta.largest_sequence <= oldest;
-            is_garbage.then(|| visible.0.saturating_sub(meta.smallest_sequence.0))
+            let written_since = || visible.0.saturating_sub(meta.smallest_sequence.0);
+            is_garbage.then(|| if self.is_space_low { u64::MAX } else { written_since() })
         };
         let garbage = |run: &Arc<Run>| {
             let age = run.slices().iter().filter_map(age).max()?;

@@ -169,6 +169,14 @@ impl Tree {
         ScanPin(State::clone(&self.pin()))
     }
 
+    /// Returns true if flushes and compactions that are due or in progress may free space on the
+    /// disk: WAL segments, or entries that tombstones hide.
+    pub fn frees_space(&self) -> bool {
+        let state = self.pin();
+        let has_tombstones = || state.tree().tables().any(|table| table.meta().tombstones > 0);
+        !state.immutable.is_empty() || !state.tree().compactions().is_empty() || has_tombstones()
+    }
+
     /// Rotates the memtable: makes the active one, whose last sequence is `last`, immutable and
     /// opens a new one, which is returned. Only between commit groups.
     pub fn rotate_memtable(&self, last: Sequence) -> Arc<Memtable> {

@@ -39,6 +39,8 @@ pub struct Wal {
     settings: WalSettings,
     /// Where the next record goes.
     end: AtomicU64,
+    /// Where the newest segment begins.
+    begin: AtomicU64,
     /// Everything before is durable.
     durable: AtomicU64,
     segments: Mutex<Segments>,
@@ -113,6 +115,7 @@ impl Wal {
         Self {
             settings,
             end: AtomicU64::new(after.end.0),
+            begin: AtomicU64::new(after.end.0),
             durable: AtomicU64::new(after.end.0),
             segments: Mutex::new(Rank::WalSegments, segments),
             syncing: Mutex::new(Rank::WalSync, false),
@@ -128,6 +131,11 @@ impl Wal {
     /// Where the next record goes.
     pub fn end(&self) -> Position {
         Position(self.end.load(Ordering::Acquire))
+    }
+
+    /// The bytes of the newest segment, roughly: since this was opened, at most.
+    pub fn segment_bytes(&self) -> u64 {
+        self.end().0.saturating_sub(self.begin.load(Ordering::Relaxed))
     }
 
     /// The segments, old to young.
@@ -278,6 +286,7 @@ impl Wal {
         let segment = self.create_segment(header).map_err(|error| segments.ending.note(error))?;
         segments.all.push_back(segment);
         segments.skipped = false;
+        self.begin.store(header.base.0, Ordering::Relaxed);
         self.end.store(header.base.0 + FILE_HEADER_BYTES, Ordering::Release);
         Ok(())
     }

@@ -271,10 +271,12 @@ impl CommitQueue {
                 }
             };
         }
-        if let Some(reserve) = &self.settings.reserve
-            && !write.only_deletes()
-        {
-            reserve.check()?;
+        if let Some(reserve) = &self.settings.reserve {
+            let allowed = match write.only_deletes() {
+                true => reserve.check_delete(|| self.tree.frees_space()),
+                false => reserve.check(),
+            };
+            allowed.inspect_err(|_| self.flush_deletes())?;
         }
         self.delay(write.raw_bytes());
         self.wait_for_space(write.raw_bytes())?;
@@ -285,6 +287,19 @@ impl CommitQueue {
             self.interval.sync_within(at_most);
         }
         Ok(())
+    }
+
+    /// Makes the active memtable immutable if no other one waits, so that the tombstones in it
+    /// reach the entries that they delete.
+    fn flush_deletes(&self) {
+        let is_waiting = {
+            let state = self.tree.pin();
+            state.immutable.is_empty() && !state.active.is_empty()
+        };
+        if is_waiting && let Err(error) = self.rotate_memtable() {
+            // The caller is refused for the same reason, and tries again.
+            tracing::debug!(%error, "no space for another WAL segment");
+        }
     }
 
     /// Returns an error if a key, a value or the batch is too large.
@@ -430,10 +445,14 @@ impl CommitQueue {
     }
 
     /// Returns true if a memtable with `raw_bytes` exceeds its capacity, or if it takes as much
-    /// memory as one may.
+    /// memory as one may. While disk space is low, also if its WAL segment does: the records of
+    /// tiny entries are larger than these.
     fn is_over(&self, memtable: &Memtable, raw_bytes: u64) -> bool {
         let size = self.memtable_bytes.load(Ordering::Relaxed);
-        raw_bytes > size || memtable.used_bytes() > self.settings.budget.memtable_memory_max(size)
+        let is_space_low = || self.settings.reserve.as_ref().is_some_and(|reserve| reserve.is_low());
+        raw_bytes > size
+            || (is_space_low() && self.wal.segment_bytes() > size)
+            || memtable.used_bytes() > self.settings.budget.memtable_memory_max(size)
     }
 
     /// Takes a write through all phases: join, lead if needed, apply, publish if last.
@@ -579,6 +598,10 @@ impl CommitQueue {
         self.wal.rotate(lead.next, self.database.durable_edit()).inspect_err(|error| self.report_wal(error))?;
         lead.memtable = self.tree.rotate_memtable(Sequence(lead.next.0 - 1));
         lead.filled_bytes = 0;
+        if let Some(reserve) = &self.settings.reserve {
+            // Writers may be far ahead of flushes, which look at the space as well.
+            reserve.look();
+        }
         self.database.wake_flusher();
         Ok(())
     }

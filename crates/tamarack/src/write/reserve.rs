@@ -7,14 +7,25 @@
 //! how a user frees space.
 //!
 //! ```text
-//!   free space   ├──────── reserve ────────┼── a quarter of it ──┼────────────────────────
-//!   puts                 refused                 unchanged           accepted
+//!   free space   ├─ compactions ─┼─ half of flushes ─┼─ the other half ─┼─ a quarter of all ─┼──
+//!   puts                                refused                             unchanged    accepted
+//!   deletes        wait for earlier deletes' space   │               accepted
 //! ```
 //!
-//! Free space is queried whenever a flush or a compaction begins, and every half second while it is
-//! low: writes are refused then, so that no flush would query it. Space that others use in between
-//! goes unnoticed; the WAL, which preallocates, then finds the disk full, which is as harmless.
-//! Writers read one flag.
+//! The reserve has two parts. The one for flushes suffices for all memtables. The one for
+//! compactions suffices for a compaction of all runs, by one thread: it hands over its output table
+//! by table, and the file of an input table is removed when all of it is handed over, so at any
+//! time it takes a table of each input and one of the output beyond what it began with. Flushes
+//! leave alone what a compaction in progress may still need. While space is low, compactions run
+//! one at a time, and tombstones are compacted down at once (`compaction/scheduler/begin`), so that
+//! what is deleted gives its space back. Deletes wait for that too: they would otherwise fill the
+//! reserve with tombstones. A refused delete makes the memtable immutable, so that the tombstones
+//! in it take effect. Tables are small on a small disk ([`Reserve::table_bytes`]).
+//!
+//! Free space is queried whenever a memtable becomes immutable and a flush or a compaction begins,
+//! and every half second while it is low: writes are refused then, so that no flush would query it.
+//! Space that others use in between goes unnoticed; the WAL, which preallocates, then finds the
+//! disk full, which is as harmless. Writers read one flag.
 
 use std::io;
 use std::path::PathBuf;
@@ -31,8 +42,18 @@ use crate::stats::DiskStats;
 /// Interval of queries while space is low.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// The default reserve is at most 1 / `DISK_SHARE` of the disk.
-const DISK_SHARE: u64 = 20;
+/// The default reserve for flushes is at most one part in this many of the disk.
+const FLUSHES_PER_DISK: u64 = 4;
+
+/// The default reserve for compactions is at most one part in this many of the disk.
+const COMPACTIONS_PER_DISK: u64 = 8;
+
+/// Tables are at most one part in this many of the disk, so that a compaction of forty runs takes a
+/// twenty-fifth of it.
+const TABLES_PER_DISK: u64 = 1024;
+
+/// Minimum of that bound, in bytes.
+const TABLE_BYTES_MIN: u64 = 16 << 10;
 
 /// The reserve of a database.
 #[derive(Debug)]
@@ -44,6 +65,10 @@ pub struct Reserve {
     is_low: AtomicBool,
     /// Time of the next query while space is low, on the environment's clock.
     look_ns: AtomicU64,
+    /// Space that a compaction of all runs takes, in bytes.
+    compaction_bytes: AtomicU64,
+    /// Size of the disk when it was last queried, in bytes; 0 if it has no limit.
+    disk_bytes: AtomicU64,
 }
 
 /// The size of the reserve, in bytes.
@@ -51,14 +76,61 @@ pub struct Reserve {
 pub enum ReserveBytes {
     /// This size; 0 disables the reserve.
     Set(u64),
-    /// This size, but at most a twentieth of the disk.
+    /// This size for flushes, but at most a quarter of the disk, and what a compaction of all runs
+    /// takes, but at most an eighth of the disk.
     UpTo(u64),
+}
+
+/// The two parts of the reserve, in bytes.
+#[derive(Clone, Copy, Debug)]
+struct ReserveParts {
+    compactions: u64,
+    flushes: u64,
+}
+
+impl ReserveParts {
+    fn all(self) -> u64 {
+        self.compactions + self.flushes
+    }
+
+    /// What deletes leave alone: half of the part for flushes, for the memtables that they have
+    /// filled.
+    fn for_deletes(self) -> u64 {
+        self.compactions + self.flushes / 2
+    }
 }
 
 impl Reserve {
     /// Creates a reserve on the disk of `dir`, without querying it.
     pub fn new(env: Arc<dyn Env>, dir: PathBuf, events: Arc<Events>, configured: ReserveBytes) -> Self {
-        Self { env, dir, events, configured, is_low: AtomicBool::new(false), look_ns: AtomicU64::new(0) }
+        Self {
+            env,
+            dir,
+            events,
+            configured,
+            is_low: AtomicBool::new(false),
+            look_ns: AtomicU64::new(0),
+            compaction_bytes: AtomicU64::new(0),
+            disk_bytes: AtomicU64::new(0),
+        }
+    }
+
+    /// Sets the space that a compaction of all runs takes beyond theirs, in bytes.
+    pub fn set_compaction_bytes(&self, bytes: u64) {
+        self.compaction_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Returns true if the disk had a limit when it was last queried.
+    pub fn is_limited(&self) -> bool {
+        self.disk_bytes.load(Ordering::Relaxed) > 0
+    }
+
+    /// Returns the maximum size of a table on this disk, in bytes.
+    pub fn table_bytes(&self) -> u64 {
+        match self.disk_bytes.load(Ordering::Relaxed) {
+            0 => u64::MAX,
+            bytes => (bytes / TABLES_PER_DISK).max(TABLE_BYTES_MIN),
+        }
     }
 
     /// Queries the free space. Returns `None`, and refuses nothing, if the environment has no limit
@@ -68,14 +140,12 @@ impl Reserve {
             tracing::warn!(%error, dir = %self.dir.display(), "query of free space failed");
             None
         });
+        self.disk_bytes.store(space.map_or(0, |space| space.total_bytes), Ordering::Relaxed);
         let Some(Space { free_bytes, total_bytes }) = space else {
             self.is_low.store(false, Ordering::Relaxed);
             return None;
         };
-        let reserve_bytes = match self.configured {
-            ReserveBytes::Set(bytes) => bytes,
-            ReserveBytes::UpTo(bytes) => bytes.min(total_bytes / DISK_SHARE),
-        };
+        let reserve_bytes = self.parts(total_bytes).all();
         let was_low = self.is_low.load(Ordering::Relaxed);
         let enough_bytes = if was_low { reserve_bytes + reserve_bytes / 4 } else { reserve_bytes };
         let is_low = free_bytes < enough_bytes;
@@ -128,14 +198,54 @@ impl Reserve {
         Error::io("write", &self.dir, io::Error::new(io::ErrorKind::StorageFull, what))
     }
 
-    /// Checks that background work can write `bytes` before it frees any, the reserve included.
-    /// Half of them suffice to try: tables may be smaller than their entries.
+    /// Checks that a delete is allowed; queries the free space first while that is low. Where
+    /// earlier deletes have nothing to free any more (`frees_space` is false), it is allowed
+    /// whatever is free.
     ///
     /// # Errors
-    /// [`Error::Io`] with [`io::ErrorKind::StorageFull`] if less than half of `bytes` is free.
+    /// [`Error::Io`] with [`io::ErrorKind::StorageFull`] while compactions need what is free.
+    pub fn check_delete(&self, frees_space: impl FnOnce() -> bool) -> Result<()> {
+        if !self.is_low() {
+            return Ok(());
+        }
+        match self.look() {
+            Some(DiskStats { free_bytes, total_bytes, .. })
+                if free_bytes < self.parts(total_bytes).for_deletes() && frees_space() =>
+            {
+                let what = "free space is below the reserve for compactions, which free what was deleted";
+                Err(Error::io("delete", &self.dir, io::Error::new(io::ErrorKind::StorageFull, what)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the parts of the reserve on a disk of this size.
+    fn parts(&self, total_bytes: u64) -> ReserveParts {
+        let compactions = self.compaction_bytes.load(Ordering::Relaxed);
+        match self.configured {
+            ReserveBytes::Set(bytes) => {
+                let compactions = compactions.min(bytes / 2);
+                ReserveParts { compactions, flushes: bytes - compactions }
+            }
+            ReserveBytes::UpTo(bytes) => {
+                let compactions = compactions.min(total_bytes / COMPACTIONS_PER_DISK);
+                ReserveParts { compactions, flushes: bytes.min(total_bytes / FLUSHES_PER_DISK) }
+            }
+        }
+    }
+
+    /// Returns true if `bytes` can be written without the reserve.
+    pub fn spares(&self, bytes: u64) -> bool {
+        self.look().is_none_or(|disk| disk.free_bytes >= disk.reserve_bytes.saturating_add(bytes))
+    }
+
+    /// Checks that background work can write `bytes` before it frees any, the reserve included.
+    ///
+    /// # Errors
+    /// [`Error::Io`] with [`io::ErrorKind::StorageFull`] if less is free.
     pub fn check_space(&self, doing: &'static str, bytes: u64) -> Result<()> {
         match self.look() {
-            Some(DiskStats { free_bytes, .. }) if free_bytes < bytes / 2 => {
+            Some(DiskStats { free_bytes, .. }) if free_bytes < bytes => {
                 let what = format!("{free_bytes} bytes are free, about {bytes} are needed temporarily");
                 Err(Error::io(doing, &self.dir, io::Error::new(io::ErrorKind::StorageFull, what)))
             }

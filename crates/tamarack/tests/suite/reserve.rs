@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tamarack::{AdvancedOptions, Db, Error, Event, Options, Result};
+use tamarack::{AdvancedOptions, Compression, Db, Error, Event, Options, Result};
 use tamarack_env::sync::{Mutex, Rank};
 use tamarack_env::{Env, SimEnv};
 
@@ -24,8 +24,7 @@ fn open(sim: &SimEnv, reserve: Option<u64>) -> Result<(Db, Arc<Mutex<Vec<String>
         Event::DiskSpaceRecovered { .. } => notes.lock().push("freed".to_owned()),
         _ => {}
     };
-    let options =
-        Options::new().compression(tamarack::Compression::None).advanced(advanced).listener(Arc::new(listener));
+    let options = Options::new().compression(Compression::None).advanced(advanced).listener(Arc::new(listener));
     Ok((options.open("/db")?, told))
 }
 
@@ -72,9 +71,7 @@ fn puts_leave_the_reserve_to_flushes_and_compactions() -> Result<()> {
         assert!(put(&db, stored).is_err_and(|error| error.is_storage_full()));
         db.flush()?;
         db.wait_for_compactions()?;
-        for number in 0..stored * 3 / 4 {
-            db.delete(format!("{:04}", number * 7919 % 10_000))?;
-        }
+        delete(&sim, &db, (0..stored * 3 / 4).map(|number| format!("{:04}", number * 7919 % 10_000)))?;
         db.compact()?;
         assert_eq!(db.scan::<&str>(..).count() as u64, stored - stored * 3 / 4);
         wait(&sim);
@@ -96,14 +93,14 @@ fn puts_leave_the_reserve_to_flushes_and_compactions() -> Result<()> {
     Ok(())
 }
 
-/// The default reserve is four memtables, or a twentieth of a small disk; without a limit of the
-/// disk there is none.
+/// The default reserve of an empty tree is eight memtables (or WAL segments), or a quarter of a
+/// small disk; without a limit of the disk there is none.
 #[test]
 fn the_default_suits_small_disks() -> Result<()> {
     let sim = SimEnv::new(1);
     let (db, _) = open(&sim, None)?;
     assert_eq!(db.stats().disk, None);
-    for (capacity, reserve) in [(1 << 30, 64 << 10), (100 * PAGE_BYTES, 5 * PAGE_BYTES)] {
+    for (capacity, reserve) in [(1 << 30, 512 << 10), (100 * PAGE_BYTES, 25 * PAGE_BYTES)] {
         sim.set_capacity(Some(capacity));
         let disk = db.stats().disk.expect("there is a limit");
         assert_eq!((disk.total_bytes, disk.reserve_bytes, disk.is_low), (capacity, reserve, false));
@@ -165,4 +162,105 @@ fn an_ingest_leaves_the_reserve_alone() -> Result<()> {
     wait(&sim);
     assert_eq!(db.scan::<&str>(..).count(), 1);
     put(&db, 2)
+}
+
+/// The state of a tree that is stuck.
+fn shown(sim: &SimEnv, db: &Db) -> String {
+    let mut files = std::collections::BTreeMap::<String, (u64, u64)>::new();
+    for name in sim.list(Path::new("/db")).expect("it is there") {
+        let name = name.to_string_lossy().into_owned();
+        let bytes = sim.open(&Path::new("/db").join(&name), tamarack_env::Access::Read).and_then(|file| file.len());
+        let kind = files.entry(name.rsplit('.').next().unwrap_or("").to_owned()).or_default();
+        *kind = (kind.0 + 1, kind.1 + bytes.unwrap_or(0));
+    }
+    let stats = db.stats();
+    println!(
+        "{files:?}, used {}; {:?}; failures {} {}, moves {}",
+        sim.used_bytes(),
+        stats.last_background_error,
+        stats.flush_failures,
+        stats.compaction_failures,
+        stats.jobs.len(),
+    );
+    let stats = db.stats();
+    let levels = stats.levels.iter().map(|level| {
+        let runs = level.runs.iter().map(|run| {
+            let busy = if run.in_compaction { "*" } else { "" };
+            format!("{}/{}t {} KiB in {}{busy}", run.entries, run.tombstones, run.file_bytes >> 10, run.tables)
+        });
+        format!("\n  {} slots: {}", level.run_slots, runs.collect::<Vec<_>>().join(", "))
+    });
+    let (jobs, error) = (stats.jobs, stats.background_error);
+    let (disk, space, wal) = (stats.disk, stats.space, (stats.wal_segments, stats.wal_bytes));
+    format!("{disk:?}, {error:?}, {space:?}, WAL {wal:?}, jobs {jobs:?}{}", levels.collect::<String>())
+}
+
+/// Deletes keys, as a program does that was told that space is missing: it waits and tries again.
+fn delete(sim: &SimEnv, db: &Db, keys: impl Iterator<Item = String>) -> Result<()> {
+    for key in keys {
+        let mut refusals = 0;
+        while let Err(error) = db.delete(&key) {
+            assert!(error.is_storage_full(), "{error}");
+            refusals += 1;
+            assert!(refusals < 100, "a delete is refused for ever: {error}: {}", shown(sim, db));
+            wait(sim);
+        }
+    }
+    Ok(())
+}
+
+/// Whatever filled the disk, deletes are taken, space comes back by itself, and puts are accepted
+/// again: round after round, under each policy, also if the database was opened anew while it was
+/// full.
+#[test]
+fn a_full_disk_is_emptied_by_deletes() -> Result<()> {
+    let policies = [
+        "leveling:T=10",
+        "tiering:T=4",
+        "lazy-leveling:T=3",
+        "garnering:T=2,c=0.8",
+        "moose:last=0.8,k=1",
+        "tiering:T=10",
+    ];
+    for (seed, policy) in (1..).zip(policies) {
+        for memtable_bytes in [16 << 10, 64 << 10] {
+            let sim = SimEnv::new(seed);
+            let open = || {
+                let advanced = AdvancedOptions::new().env(Arc::new(sim.clone())).memtable_bytes(memtable_bytes);
+                Options::new().compression(Compression::None).advanced(advanced.policy(policy)).open("/db")
+            };
+            sim.set_capacity(Some(1 << 22));
+            let mut db = open()?;
+            let mut most = 0;
+            for round in 0..3 {
+                let (mut stored, mut refusals) = (0, 0);
+                // Full is what stays full: what is deleted gives its space back when it is needed.
+                while refusals < 20 {
+                    match db.put(format!("{:06}", stored * 7919 % 1_000_000), [b'v'; 200]) {
+                        Ok(()) => (stored, refusals) = (stored + 1, 0),
+                        Err(_) => {
+                            refusals += 1;
+                            wait(&sim);
+                        }
+                    }
+                    assert!(stored < 1 << 16, "the disk is never full");
+                }
+                most = most.max(stored);
+                assert!(stored > most / 2, "{policy}: {stored} entries fit in round {round}, {most} before");
+                if round == 1 {
+                    db.close()?;
+                    db = open()?;
+                }
+                delete(&sim, &db, (0..stored).map(|number| format!("{:06}", number * 7919 % 1_000_000)))?;
+                for _ in 0..20 {
+                    wait(&sim);
+                }
+                let disk = db.stats().disk.expect("there is a limit");
+                assert!(!disk.is_low, "{policy}: space does not come back: {disk:?}");
+                assert_eq!(db.scan::<&str>(..).count(), 0, "{policy}");
+            }
+            println!("{policy}, memtables of {memtable_bytes}: {most} entries");
+        }
+    }
+    Ok(())
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tamarack_env::sync::atomic::{Ordering, fence};
 use tamarack_model::agenda::{Next, RequestId};
 use tamarack_model::planner::{self, Cause};
-use tamarack_model::{Bytes, RunId as RunName, Shape, growth};
+use tamarack_model::{Bytes, Shape, growth};
 
 use super::{Scheduler, TABLE_BYTES_MAX, TABLE_BYTES_MIN};
 use crate::compaction::edits;
@@ -58,11 +58,14 @@ impl Scheduler {
         let mut may_compact = self.compaction_retry.pause().is_none();
         while self.database.health.check_running().is_ok() {
             let version = self.manifest.version();
+            let is_space_low = self.follow_space(schedule, &version);
             let immutable = self.flushable();
             let memtable = immutable.as_ref().map(|immutable| Bytes(immutable.memtable.raw_bytes()));
             let tree = self.tree.of(&version);
-            let contents = RunContents::new(tree, &self.database.sequences);
-            let startable = Startable { memtable, may_flush, may_compact };
+            let contents = RunContents::new(tree, &self.database.sequences, is_space_low);
+            // Compactions share the space that is left: then one goes on at a time.
+            let waits_for_space = is_space_low && schedule.jobs.compactions().next().is_some();
+            let startable = Startable { memtable, may_flush, may_compact: may_compact && !waits_for_space };
             let next = schedule.next((version.edit_number(), tree), &contents, startable);
             tracing::debug!(%next, "agenda decided");
             let outcome = match &next {
@@ -75,6 +78,15 @@ impl Scheduler {
                 }
             };
             let Err(error) = outcome else { continue };
+            if matches!(next, Next::Compact { .. })
+                && error.is_storage_full()
+                && schedule.jobs.compactions().next().is_some()
+            {
+                // Those in progress use the space, and are not to be paused: when one has ended,
+                // this is decided again.
+                may_compact = false;
+                continue;
+            }
             let (failures, retry) = if let Next::Flush(_) = next {
                 may_flush = false;
                 (&self.counters.flush_failures, &self.flush_retry)
@@ -128,7 +140,9 @@ impl Scheduler {
             schedule.agenda.moved(plan.target);
             return Ok(());
         }
-        self.check_compaction_space(tree, plan)?;
+        let part = self.part_for_space(schedule, tree, plan)?;
+        // The whole of it is decided again when the part has ended.
+        let (plan, request) = part.as_ref().map_or((plan, request), |part| (part, None));
         if plan.is_partial() {
             let inputs = plan.inputs.iter().map(|run| RunId(run.0)).collect();
             let range = schedule.range_of(request.expect("a range is compacted on request")).clone();
@@ -155,34 +169,100 @@ impl Scheduler {
         let input = plan.inputs.first().map(|run| RunId(run.0));
         let buffer = immutable.memtable.raw_bytes();
         let active = input.and_then(|run| self.tree.of(version).run(run)).map_or(0, |(run, ..)| run.raw_bytes());
-        // Where the disk lacks space for the active run once more, the memtable becomes a run of
+        let compactions = self.space_of_compactions(schedule, self.tree.of(version));
+        // Where the active run once more would take from the reserve, the memtable becomes a run of
         // its own.
-        let input = input.filter(|_| self.reserve.check_space(FLUSH_SPACE, buffer + active).is_ok());
+        let input = input.filter(|_| self.reserve.spares(buffer + active));
         if input.is_none() {
-            self.reserve.check_space(FLUSH_SPACE, buffer)?;
+            // Half is enough to try: tables may be smaller than their entries.
+            self.reserve.check_space(FLUSH_SPACE, (buffer / 2).saturating_add(compactions))?;
         }
         self.open_job(schedule, version, Task::Flush { immutable, input }, (Cause::Flush, None), &[KeyRange::ALL])?;
         schedule.agenda.begun(plan);
         Ok(())
     }
 
-    /// Checks that the disk has the temporary space of a compaction: for each part in progress, a
-    /// table of each input and one of the output.
-    fn check_compaction_space(&self, tree: &TreeVersion, plan: &planner::CompactionPlan) -> Result<()> {
-        let raw_bytes = |run: &RunName| tree.run(RunId(run.0)).map_or(0, |(run, ..)| run.raw_bytes());
-        let all: u64 = plan.inputs.iter().map(raw_bytes).sum();
-        let tables = (plan.inputs.len() as u64 + 1) * self.settings.threads as u64;
-        self.reserve.check_space(COMPACTION_SPACE, all.min(tables.saturating_mul(self.table_bytes(all))))
+    /// Tells the reserve what a compaction of this version takes, and the agenda that garbage is
+    /// due since space has become low. Returns true while it is low.
+    fn follow_space(&self, schedule: &mut Schedule, version: &Arc<Version>) -> bool {
+        // Once for each version: this looks at all slices.
+        let is_known = schedule.space_of.replace(version.edit_number()) == Some(version.edit_number());
+        if self.reserve.is_limited() && !is_known {
+            let tree = self.tree.of(version);
+            let runs = tree.runs().map(|run| (run.id(), run.raw_bytes()));
+            let (runs, raw_bytes): (Vec<_>, Vec<_>) = runs.unzip();
+            let table_bytes = self.table_bytes(raw_bytes.iter().sum());
+            self.reserve.set_compaction_bytes(tree.temporary_bytes(runs, table_bytes));
+        }
+        let is_low = self.reserve.is_low();
+        if is_low && !std::mem::replace(&mut schedule.was_space_low, is_low) {
+            schedule.agenda.garbage_is_due();
+        }
+        schedule.was_space_low = is_low;
+        is_low
+    }
+
+    /// Checks that the disk has the temporary space of a compaction, which one thread carries out
+    /// if there is not enough for several. If it has not, returns a part of the compaction for
+    /// which the space suffices.
+    ///
+    /// # Errors
+    /// [`crate::Error::Io`] if it suffices for no part.
+    fn part_for_space(
+        &self,
+        schedule: &Schedule,
+        tree: &TreeVersion,
+        plan: &planner::CompactionPlan,
+    ) -> Result<Option<planner::CompactionPlan>> {
+        if !self.reserve.is_limited() {
+            return Ok(None);
+        }
+        let inputs = || plan.inputs.iter().map(|run| RunId(run.0));
+        let raw_bytes: u64 = inputs().filter_map(|run| tree.run(run)).map(|(run, ..)| run.raw_bytes()).sum();
+        let output = self.table_bytes(raw_bytes);
+        let others = self.space_of_compactions(schedule, tree);
+        // The output is never larger than all inputs, but for what takes space beside entries.
+        let temporary = tree.temporary_bytes(inputs(), output).min(raw_bytes);
+        let needed = temporary.saturating_add(temporary / 4).saturating_add(others);
+        let lacks = match self.reserve.check_space(COMPACTION_SPACE, needed) {
+            Ok(()) => return Ok(None),
+            Err(error) => error,
+        };
+        let temporary: Vec<u64> = inputs().map(|run| tree.temporary_bytes([run], 0)).collect();
+        let free = self.reserve.look().map_or(0, |disk| disk.free_bytes);
+        // The other half is for flushes in the meantime, and for what estimates leave out: edits of
+        // the manifest, whole pages of a file system.
+        let space = (free.saturating_sub(others) / 2).saturating_sub(output);
+        let part = if plan.is_partial() { None } else { plan.part_within(&tree.occupancy(), &temporary, space) };
+        part.map(Some).ok_or(lacks)
+    }
+
+    /// Returns the temporary space that the compactions in progress may still take, in bytes.
+    fn space_of_compactions(&self, schedule: &Schedule, tree: &TreeVersion) -> u64 {
+        let of_job = |job: &Job| {
+            let inputs = match &job.task {
+                Task::Flush { .. } => return 0,
+                Task::Compaction { id } => {
+                    let found = tree.compactions().iter().find(|compaction| compaction.id == *id);
+                    found.map_or(Vec::new(), |compaction| compaction.inputs.clone())
+                }
+                Task::Range { inputs } => inputs.to_vec(),
+            };
+            tree.temporary_bytes(inputs, self.table_bytes(job.total)).min(job.left)
+        };
+        schedule.jobs.iter().map(of_job).sum()
     }
 
     /// Returns the size of the tables of a job with inputs of `raw_bytes`.
     fn table_bytes(&self, raw_bytes: u64) -> u64 {
-        let derived = (raw_bytes / TABLES_PER_RUN).clamp(TABLE_BYTES_MIN, TABLE_BYTES_MAX);
+        // On a small disk, small tables: a compaction takes space for one of each input.
+        let most = self.reserve.table_bytes().min(TABLE_BYTES_MAX);
+        let derived = (raw_bytes / TABLES_PER_RUN).clamp(TABLE_BYTES_MIN.min(most), most);
         // Tables of a run of few tables get equal sizes: a small rest would be a table of its own,
         // whose filter takes a cache line for few entries.
         let tables = ((raw_bytes + derived / 2) / derived).max(1);
         let equal = raw_bytes / tables;
-        self.settings.table_bytes.unwrap_or((equal + equal / TABLE_MARGIN).max(TABLE_BYTES_MIN))
+        self.settings.table_bytes.unwrap_or((equal + equal / TABLE_MARGIN).max(TABLE_BYTES_MIN.min(most)))
     }
 
     /// Makes the job of a task, divided into parts.
@@ -197,7 +277,8 @@ impl Scheduler {
         let tree = self.tree.of(version);
         let inputs = Inputs::of(&task, tree);
         let table_bytes = self.table_bytes(inputs.raw_bytes());
-        let rewrite = matches!(cause, Cause::Compact | Cause::CompactRange | Cause::TombstonesDue { .. });
+        let rewrite =
+            matches!(cause, Cause::Compact | Cause::CompactRange | Cause::TombstonesDue { .. } | Cause::SpaceShort);
         let pieces = inputs.pieces(ranges, self.settings.threads, table_bytes, rewrite)?;
         assert!(!pieces.is_empty(), "a job has something to do: {task:?} in {ranges:?}");
         // All other growth happens before its job begins.

@@ -60,7 +60,9 @@ impl Scheduler {
         let found = order.iter().copied().find(|at| may_go_on(jobs.at(*at)));
         let skips_some = (0..).zip(jobs.iter()).any(|(at, job)| waits(job) && !(may_go_on(job) && order.contains(&at)));
         let look_again = skips_some.then(|| schedule.speed.compactions_from().max(now + SKIPPED));
-        let part = found.map(|at| jobs.at(at).take(self.settings.threads));
+        // Each part takes temporary space of its own.
+        let open_max = if self.reserve.is_low() { 1 } else { self.settings.threads };
+        let part = found.map(|at| jobs.at(at).take(open_max));
         let is_busy = jobs.are_worked_on();
         schedule.speed.look(is_busy, now);
         (part, look_again)
@@ -260,18 +262,27 @@ impl Scheduler {
 
     /// Resets a failed part to its last handover.
     fn part_failed(&self, schedule: &mut Schedule, mut part: JobPart, error: Error) {
-        let output = part.close();
-        let job = schedule.jobs.get(part.job);
+        let mut outputs: Vec<CompactionOutput> = part.close().into_iter().collect();
+        let number = part.job;
+        let job = schedule.jobs.get(number);
         let is_flush = job.is_flush();
         job.left += std::mem::take(&mut part.copied);
         job.put_back(part);
+        // A flush that was merged with the active run needs the space of both at once. It is
+        // decided anew, from what is free now.
+        let is_merged = matches!(job.task, Task::Flush { input: Some(_), .. });
+        if is_merged && error.is_storage_full() && job.taken == 0 {
+            let job = schedule.jobs.end(number);
+            let parts = job.parts.into_iter().filter_map(|mut part| part.close());
+            outputs.extend(parts.chain(job.done.into_iter().map(|piece| piece.output)));
+        }
         let (failures, retry) = if is_flush {
             (&self.counters.flush_failures, &self.flush_retry)
         } else {
             (&self.counters.compaction_failures, &self.compaction_retry)
         };
         failures.add(1);
-        retry.failed(output, error);
+        retry.failed(outputs, error);
     }
 }
 

@@ -166,7 +166,7 @@ impl Scheduler {
         self.wait(|schedule| {
             let version = self.manifest.version();
             let tree = self.tree.of(&version);
-            let contents = RunContents::new(tree, &self.database.sequences);
+            let contents = RunContents::new(tree, &self.database.sequences, self.reserve.is_low());
             !schedule.is_reshaping((version.edit_number(), tree), &contents)
         })
     }
