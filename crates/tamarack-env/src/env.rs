@@ -119,11 +119,7 @@ pub trait Env: Send + Sync + Debug {
     /// queue is empty and all results are delivered. Where the machine reads in parallel, this
     /// takes about as long as the slowest read, and overlaps with the work of the queue.
     fn read_queue(&self, queue: &mut dyn ReadQueue) {
-        let mut number = 0;
-        while let Some(request) = queue.next() {
-            request.read_alone(number, queue);
-            number += 1;
-        }
+        read_one_by_one(queue);
     }
 
     /// The number of files that this process may have open at a time; `None` if there is no limit,
@@ -212,6 +208,15 @@ pub trait ReadQueue {
     /// all of its bytes, or the error of [`File::read_exact_at`]. The bytes are borrowed from the
     /// environment for the call.
     fn arrived(&mut self, number: usize, bytes: io::Result<&[u8]>);
+}
+
+/// Carries out the reads of a queue one after the other.
+pub(crate) fn read_one_by_one(queue: &mut dyn ReadQueue) {
+    let mut number = 0;
+    while let Some(request) = queue.next() {
+        request.read_alone(number, queue);
+        number += 1;
+    }
 }
 
 /// One read of a [`ReadQueue`].

@@ -29,6 +29,7 @@ use std::sync::Arc;
 
 use tamarack_env::{Access, Env, Lock, is_unlinkable};
 
+use crate::directory::Listing;
 use crate::engine::Engine;
 use crate::engine::take_lock;
 use crate::error::{Error, Result};
@@ -145,7 +146,8 @@ impl<'a> Site<'a> {
 
     /// Removes all files here but the lock; the directory was empty, and is ours.
     fn take_back(&self) -> Result<()> {
-        let names = database_files(self.env, self.dir)?;
+        let listing = Listing::read(self.env, self.dir)?;
+        let names: Vec<FileName> = listing.files().filter(|name| *name != FileName::Lock).collect();
         let remove = |name: FileName, step: tamarack_env::Step| {
             let path = name.path(self.dir);
             self.env.remove(&path, step).map_err(|error| Error::io(step.0, &path, error))
@@ -160,17 +162,9 @@ impl<'a> Site<'a> {
     }
 }
 
-/// The files of a database in `dir`, without the lock.
-fn database_files(env: &dyn Env, dir: &Path) -> Result<Vec<FileName>> {
-    let names = env.list(dir).map_err(|error| Error::io("checkpoint: list directory", dir, error))?;
-    let files = names.iter().filter_map(|name| FileName::parse(name.to_str()?));
-    Ok(files.filter(|name| *name != FileName::Lock).collect())
-}
-
 /// A lock may have been left by an attempt that failed.
 fn refuse_unless_empty(env: &dyn Env, dir: &Path) -> Result<()> {
-    let names = env.list(dir).map_err(|error| Error::io("checkpoint: list directory", dir, error))?;
-    match names.iter().find(|name| **name != *FileName::Lock.name()) {
+    match Listing::read(env, dir)?.names().iter().find(|name| **name != *FileName::Lock.name()) {
         None => Ok(()),
         Some(name) => Err(Error::InvalidArgument(format!(
             "{}: a checkpoint needs a directory that is empty or not there yet, and this one has {}; name another, or empty it first",

@@ -13,7 +13,7 @@ use tamarack_env::{Env, Lock, Worker};
 
 use crate::cache::BlockCache;
 use crate::compaction::Scheduler;
-use crate::database::{Activity, Database};
+use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::format::names::FileName;
 use crate::journal::Dropped;
@@ -64,14 +64,7 @@ impl Engine {
     /// Flushes all memtables, and blocks until that is done.
     pub(crate) fn flush(&self) -> Result<()> {
         self.commits.rotate_memtable()?;
-        let Some(youngest) = self.tree.pin().immutable.first().cloned() else { return Ok(()) };
-        let flushed = || self.tree.pin().immutable.iter().all(|immutable| immutable.last > youngest.last);
-        let mut outcome = Ok(());
-        self.env.wait(&self.database.progress, None, &mut || {
-            outcome = if flushed() { Ok(()) } else { self.database.health.check_progress(Activity::Flush) };
-            outcome.is_err() || flushed()
-        });
-        outcome
+        self.commits.wait_for_flushes()
     }
 
     pub(crate) fn stop_workers(&self) {

@@ -56,6 +56,7 @@
 //! | `database` | what all trees share: sequence numbers, snapshots, background errors, events |
 //! | `wal` | the write-ahead log |
 //! | `journal` | the common base of WAL and manifest: records appended, made durable, recovered |
+//! | `directory` | the names of a database's files |
 //! | `table`, `cache` | immutable files of sorted blocks; the cache of blocks and single entries |
 //! | `memtable` | the memtable: sorted entries in memory, until a flush |
 //! | `merge` | the k-way merging iterator |
@@ -85,6 +86,7 @@ mod collect;
 mod compaction;
 mod database;
 mod db;
+mod directory;
 mod engine;
 mod entry;
 mod error;

@@ -16,7 +16,6 @@
 //! so nothing could change storage; WAL and manifest refuse it besides.
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,6 +29,7 @@ use crate::compaction::{
     self, FilterWorker, OutputContext, OutputSettings, Scheduler, SchedulerParts, SchedulerSettings, WorkerGroup,
 };
 use crate::database::Database;
+use crate::directory::Listing;
 use crate::engine::{Engine, RecoveryReport, no_database, not_a_directory, share_lock, take_lock};
 use crate::entry::{Entry, Sequence};
 use crate::error::{Error, Result};
@@ -155,27 +155,20 @@ fn table_files(dir: &Path, options: &Resolved) -> (Arc<Account>, Arc<BlockCache>
 /// not touched unless it may become a database.
 pub(crate) fn prepare_directory(env: &dyn Env, dir: &Path, create: bool) -> Result<()> {
     let wrong = |what| Err(Error::InvalidArgument(format!("{}: {what}", dir.display())));
-    match env.list(dir) {
-        Ok(names) if !create && !names.iter().any(is_of_a_database) => Err(no_database(dir)),
-        Ok(_) => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound && create => {
-            match env.create_dir(dir, step::DATABASE_CREATE) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    wrong("the directory that it is to be made in does not exist; make that first")
-                }
-                made => made.map_err(|error| Error::io(step::DATABASE_CREATE.0, dir, error)),
+    match Listing::find(env, dir) {
+        // The lock may be a leftover of an attempt that found no database.
+        Ok(Some(listing)) if !create && !listing.files().any(|file| file != FileName::Lock) => Err(no_database(dir)),
+        Ok(Some(_)) => Ok(()),
+        Ok(None) if create => match env.create_dir(dir, step::DATABASE_CREATE) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                wrong("the directory that it is to be made in does not exist; make that first")
             }
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(no_database(dir)),
-        Err(error) if error.kind() == io::ErrorKind::NotADirectory => Err(not_a_directory(dir)),
-        Err(error) => Err(Error::io("database: list directory", dir, error)),
+            made => made.map_err(|error| Error::io(step::DATABASE_CREATE.0, dir, error)),
+        },
+        Ok(None) => Err(no_database(dir)),
+        Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotADirectory => Err(not_a_directory(dir)),
+        Err(error) => Err(error),
     }
-}
-
-/// The lock may be a leftover of an attempt that found no database.
-fn is_of_a_database(name: &OsString) -> bool {
-    let file = name.to_str().and_then(FileName::parse);
-    file.is_some_and(|file| file != FileName::Lock)
 }
 
 /// Syncs the directory's own name, not only after creating the directory: an earlier attempt may
@@ -195,12 +188,7 @@ impl Files {
     /// Lists the tables of the database, in or out of `version`. Files with numbers that it cannot
     /// have given are not its own: they stay, and do not count.
     fn look(env: &dyn Env, dir: &Path, version: &Version) -> Result<Self> {
-        let names = env.list(dir).map_err(|error| Error::io("database: list directory", dir, error))?;
-        let tables = names.iter().filter_map(|name| match FileName::parse(name.to_str()?)? {
-            FileName::Table(number) if version.may_have_made(number) => Some(number),
-            _ => None,
-        });
-        Ok(Self { tables: tables.collect() })
+        Ok(Self { tables: version.own_tables(Listing::read(env, dir)?.files()).collect() })
     }
 
     /// Reserves the numbers of all tables in the directory, orphans included.

@@ -95,6 +95,7 @@ const LAYERS: &[Layer] = &[
             "database",
             "wal",
             "journal",
+            "directory",
             "table",
             "cache",
             "memtable",

@@ -17,7 +17,7 @@ use super::bounce::Bounces;
 #[cfg(target_os = "linux")]
 use super::ring::Rings;
 use super::threads::ReadThreads;
-use crate::env::ReadQueue;
+use crate::env::{ReadQueue, read_one_by_one};
 use crate::workers::Workers;
 
 /// A way to carry out many reads ([`crate::Env::read_queue`]) on the operating system.
@@ -70,24 +70,15 @@ impl Batches {
     /// [`crate::Env::read_queue`].
     pub(super) fn read_queue(&self, workers: &Workers, queue: &mut dyn ReadQueue) {
         match self.method.get_or_init(|| Method::choose(self.wanted, workers)) {
-            Method::OneByOne => one_by_one(queue),
+            Method::OneByOne => read_one_by_one(queue),
             Method::Threads(threads) => threads.read_queue(workers, queue),
             #[cfg(target_os = "linux")]
             Method::Rings(rings) => {
                 if rings.read_queue(&self.bounces, queue).is_err() {
-                    one_by_one(queue);
+                    read_one_by_one(queue);
                 }
             }
         }
-    }
-}
-
-/// Carries out each read by itself.
-fn one_by_one(queue: &mut dyn ReadQueue) {
-    let mut number = 0;
-    while let Some(request) = queue.next() {
-        request.read_alone(number, queue);
-        number += 1;
     }
 }
 

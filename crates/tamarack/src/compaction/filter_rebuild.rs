@@ -336,17 +336,17 @@ impl FilterRebuild {
     pub(super) fn wait(&self, view: impl Fn() -> Option<View>, is_paused: impl Fn() -> bool) -> Result<()> {
         self.state.lock().error = None;
         self.wake();
-        let mut outcome = Ok(());
-        self.env.wait(&self.tree.database.progress, None, &mut || {
+        self.tree.database.wait(&*self.env, || {
             let now = view().map(|view| self.moment(&view.version));
             let is_paused = is_paused();
             let state = self.state.lock();
             let is_done = is_paused || now.is_some() && state.decided == now && state.changes.is_empty();
-            let error = state.error.clone().map_or(Ok(()), Err);
-            outcome = if is_done { Ok(()) } else { self.tree.database.health.check_running().and(error) };
-            is_done || outcome.is_err()
-        });
-        outcome
+            if !is_done {
+                self.tree.database.health.check_running()?;
+                state.error.clone().map_or(Ok(()), Err)?;
+            }
+            Ok(is_done)
+        })
     }
 }
 

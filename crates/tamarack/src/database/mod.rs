@@ -23,9 +23,10 @@
 use std::sync::{Arc, OnceLock};
 
 use tamarack_env::sync::atomic::{AtomicU64, Ordering};
-use tamarack_env::{Event, Lock, Worker};
+use tamarack_env::{Env, Event, Lock, Worker};
 
 use crate::entry::Sequence;
+use crate::error::Result;
 use crate::events::Events;
 use crate::format::meta::EditNumber;
 
@@ -82,6 +83,24 @@ impl Database {
     /// Records that an edit is durable. Older ones than the last have no effect.
     pub fn advance_durable_edit(&self, edit: EditNumber) {
         self.durable_edit.fetch_max(edit.0, Ordering::Release);
+    }
+
+    /// Blocks until `is_done` returns true or an error. It is called at once, and again whenever a
+    /// flush or a compaction was installed or failed, and when writing ends. The caller holds no
+    /// lock.
+    ///
+    /// # Errors
+    /// That of `is_done`.
+    pub fn wait(&self, env: &dyn Env, mut is_done: impl FnMut() -> Result<bool>) -> Result<()> {
+        let mut outcome = Ok(());
+        env.wait(&self.progress, None, &mut || match is_done() {
+            Ok(is_done) => is_done,
+            Err(error) => {
+                outcome = Err(error);
+                true
+            }
+        });
+        outcome
     }
 
     /// Registers the worker that flushes; called once.

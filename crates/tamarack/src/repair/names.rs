@@ -1,18 +1,18 @@
 //! [`Names`]: unused file numbers, and names for files that are set aside.
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use tamarack_env::Env;
 
-use crate::error::{Error, Result};
+use crate::directory::Listing;
+use crate::error::Result;
 use crate::format::names::{FILE_NUMBER_MAX, FileName};
 use crate::verify::Examination;
 
 /// The names in the directory: which numbers are unused, and which names set-aside files get.
 pub(super) struct Names {
-    all: Vec<OsString>,
+    all: Listing,
     ours: BTreeSet<FileName>,
     kept: BTreeSet<FileName>,
     /// The number of the next new table.
@@ -26,9 +26,9 @@ const ASIDE: &str = ".lost";
 
 impl Names {
     pub(super) fn of(env: &dyn Env, dir: &Path, examination: &Examination) -> Result<Self> {
-        let all = env.list(dir).map_err(|error| Error::io("database: list directory", dir, error))?;
+        let all = Listing::read(env, dir)?;
         // A number that was used is never used again, also if its file was set aside.
-        let ever = all.iter().filter_map(|name| {
+        let ever = all.names().iter().filter_map(|name| {
             let name = name.to_str()?;
             FileName::parse(name.split_once(ASIDE).map_or(name, |(name, _)| name))
         });
@@ -76,7 +76,7 @@ impl Names {
             let name = name.name();
             let numbered = (2_u32..).map(|number| format!("{name}{ASIDE}-{number}"));
             let mut free = std::iter::once(format!("{name}{ASIDE}")).chain(numbered);
-            let free = free.find(|name| !self.all.iter().any(|other| **other == **name));
+            let free = free.find(|name| !self.all.names().iter().any(|other| **other == **name));
             (dir.join(&name), dir.join(free.expect("there are more numbers than files")))
         });
         aside.collect()

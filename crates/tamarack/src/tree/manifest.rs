@@ -62,6 +62,7 @@ use self::file::{OpenManifest, sync_dir};
 use super::broken::Broken;
 use super::table_file::TableFiles;
 use super::version::{NextIds, Version};
+use crate::directory::Listing;
 use crate::error::{Error, Result};
 use crate::format::current::{decode_current, encode_current};
 use crate::format::edit::{Change, CompactionId, Edit, RunId};
@@ -172,7 +173,8 @@ impl Manifest {
     /// `CURRENT.new` are left alone. Nothing is changed if it answers with an error about the
     /// content of files.
     pub fn recover(env: &Arc<dyn Env>, dir: &Path, tail: Tail, files: Arc<TableFiles>) -> Result<Option<Recovered>> {
-        let Some(names) = list(&**env, dir)? else { return Ok(None) };
+        let Some(listing) = Listing::find(&**env, dir)? else { return Ok(None) };
+        let names: Vec<FileName> = listing.files().collect();
         if !names.contains(&FileName::Current) {
             remove_unfinished(&**env, dir, &names, &Version::new(1, files))?;
             return Ok(None);
@@ -192,7 +194,8 @@ impl Manifest {
     /// [`Error::ReadOnly`] is the cause. What stands past the last whole edit is told, and left
     /// where it is; what was read need not be durable.
     pub fn read(env: &Arc<dyn Env>, dir: &Path, tail: Tail, files: Arc<TableFiles>) -> Result<Option<Recovered>> {
-        let Some(names) = list(&**env, dir)? else { return Ok(None) };
+        let Some(listing) = Listing::find(&**env, dir)? else { return Ok(None) };
+        let names: Vec<FileName> = listing.files().collect();
         if !names.contains(&FileName::Current) {
             refuse_finished(&**env, dir, &names, &Version::new(1, files))?;
             return Ok(None);
@@ -422,15 +425,6 @@ fn switch_current(env: &dyn Env, dir: &Path, number: u64) -> Result<()> {
         }
     }
     sync_dir(env, dir, step::CURRENT_SYNC_DIRECTORY).map_err(Error::ends_writing)
-}
-
-/// Our files in the directory; `None` if there is no such directory.
-fn list(env: &dyn Env, dir: &Path) -> Result<Option<Vec<FileName>>> {
-    match env.list(dir) {
-        Ok(names) => Ok(Some(names.iter().filter_map(|name| FileName::parse(name.to_str()?)).collect())),
-        Err(source) if source.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(Error::io("database: list directory", dir, source)),
-    }
 }
 
 /// Removes what is left of a database whose making was cut short.

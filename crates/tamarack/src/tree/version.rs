@@ -40,6 +40,7 @@ use super::table_file::{TableFile, TableFiles};
 use crate::entry::Sequence;
 use crate::format::edit::{Change, CompactionId, Edit, KeyRange, RunId, ShapeBlob};
 use crate::format::meta::{EditNumber, TableId, TreeId};
+use crate::format::names::FileName;
 
 /// The tables on storage at one moment.
 #[derive(Clone, Debug)]
@@ -163,6 +164,12 @@ impl Version {
     /// version: it is too far ahead, whatever edits are lost.
     pub fn may_have_made(&self, number: u64) -> bool {
         number < self.next.table.saturating_add(TABLES_AHEAD_MAX)
+    }
+
+    /// Returns the numbers of those tables among `files` that this database may have made: named by
+    /// this version, orphans, or named by edits that are lost.
+    pub fn own_tables(&self, files: impl Iterator<Item = FileName>) -> impl Iterator<Item = u64> {
+        files.filter_map(|file| file.table()).filter(|number| self.may_have_made(*number))
     }
 
     /// Returns the trees by their numbers.

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use tamarack_env::{Env, Lock};
 
 use super::{VerifyReport, add_new, ages, identity};
+use crate::directory::Listing;
 use crate::engine::{no_database, not_a_directory, share_lock, take_lock};
 use crate::entry::Sequence;
 use crate::error::{Error, Result};
@@ -240,13 +241,16 @@ impl Examination {
 
     /// Numbers of the tables that the database may have made.
     fn tables_there(&self) -> BTreeSet<u64> {
-        let may_be_ours = |number: &u64| self.version().is_none_or(|version| version.may_have_made(*number));
-        self.manifest.names.iter().filter_map(FileName::table).filter(may_be_ours).collect()
+        let files = self.manifest.names.iter().copied();
+        match self.version() {
+            Some(version) => version.own_tables(files).collect(),
+            None => files.filter_map(|file| file.table()).collect(),
+        }
     }
 
     /// Reports files named like the database's, but with numbers that it cannot have given.
     fn note_foreign(&mut self, env: &dyn Env, dir: &Path) -> Result<()> {
-        let names = env.list(dir).map_err(|error| Error::io("database: list directory", dir, error))?;
+        let listing = Listing::read(env, dir)?;
         let tables = self.tables_there();
         let is_foreign = |name: &str| match FileName::parse(name) {
             Some(FileName::Table(number)) => !tables.contains(&number),
@@ -255,7 +259,7 @@ impl Examination {
                 ["sst", "wal", "manifest"].contains(&ending) && number.bytes().all(|byte| byte.is_ascii_digit())
             }),
         };
-        let foreign = names.iter().filter_map(|name| name.to_str()).filter(|name| is_foreign(name));
+        let foreign = listing.names().iter().filter_map(|name| name.to_str()).filter(|name| is_foreign(name));
         self.report.foreign = foreign.map(|name| dir.join(name)).collect();
         Ok(())
     }

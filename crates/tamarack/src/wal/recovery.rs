@@ -23,6 +23,7 @@ use std::sync::Arc;
 use tamarack_env::{Access, Env};
 
 use super::PROFILE;
+use crate::directory::Listing;
 use crate::entry::{Entry, Sequence};
 use crate::error::{Error, Result};
 use crate::format::group::{Entries, Malformed};
@@ -134,8 +135,7 @@ fn survey_all(settings: &RecoverySettings, access: Access) -> Result<Vec<Survey>
 
 /// The numbers of all segments, in order.
 fn numbers(env: &dyn Env, dir: &Path) -> Result<Vec<u64>> {
-    let names = env.list(dir).map_err(|error| Error::io("wal: list directory", dir, error))?;
-    let mut numbers: Vec<u64> = names.iter().filter_map(|name| FileName::parse(name.to_str()?)?.wal()).collect();
+    let mut numbers: Vec<u64> = Listing::read(env, dir)?.files().filter_map(|file| file.wal()).collect();
     numbers.sort_unstable();
     Ok(numbers)
 }

@@ -360,15 +360,15 @@ impl CommitQueue {
         Ok((installed, stopped_for))
     }
 
-    /// Blocks until no immutable memtable is left.
-    fn wait_for_flushes(&self) -> Result<()> {
-        let flushed = || self.tree.pin().immutable.is_empty();
-        let mut outcome = Ok(());
-        self.env.wait(&self.database.progress, None, &mut || {
-            outcome = if flushed() { Ok(()) } else { self.database.health.check_progress(Activity::Flush) };
-            outcome.is_err() || flushed()
-        });
-        outcome
+    /// Blocks until all memtables that are immutable now are flushed.
+    pub fn wait_for_flushes(&self) -> Result<()> {
+        let Some(youngest) = self.tree.pin().immutable.first().map(|immutable| immutable.last) else { return Ok(()) };
+        self.database.wait(&*self.env, || {
+            if self.tree.pin().immutable.iter().all(|immutable| immutable.last > youngest) {
+                return Ok(true);
+            }
+            self.database.health.check_progress(Activity::Flush).map(|()| false)
+        })
     }
 
     /// Sets the capacity of memtables, in raw bytes, from now on.
@@ -428,13 +428,12 @@ impl CommitQueue {
             return Ok(());
         }
         let began = self.env.now();
-        let mut outcome = Ok(());
         if self.stalled.fetch_add(1, Ordering::Relaxed) == 0 {
             self.database.events.post(|| Event::WriteStallBegan);
         }
-        self.env.wait(&self.database.progress, None, &mut || {
-            outcome = self.database.health.check_progress(Activity::Flush);
-            outcome.is_err() || has_space()
+        let outcome = self.database.wait(&*self.env, || {
+            self.database.health.check_progress(Activity::Flush)?;
+            Ok(has_space())
         });
         if self.stalled.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.database.events.post(|| Event::WriteStallEnded);

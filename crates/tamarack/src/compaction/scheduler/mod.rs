@@ -330,19 +330,15 @@ impl Scheduler {
     }
 
     fn wait(&self, is_done: impl Fn(&mut Schedule) -> bool) -> Result<()> {
-        let mut outcome = Ok(());
-        self.env.wait(&self.database.progress, None, &mut || {
+        self.database.wait(&*self.env, || {
             let done = is_done(&mut self.schedule.lock());
-            // A compaction may wait for a flush, so errors of either count.
-            let check_progress = || {
-                [Activity::Compaction, Activity::Flush]
-                    .into_iter()
-                    .try_for_each(|what| self.database.health.check_progress(what))
-            };
-            outcome = if done { Ok(()) } else { check_progress() };
-            done || outcome.is_err()
-        });
-        outcome
+            if !done {
+                // A compaction may wait for a flush, so errors of either count.
+                self.database.health.check_progress(Activity::Compaction)?;
+                self.database.health.check_progress(Activity::Flush)?;
+            }
+            Ok(done)
+        })
     }
 
     fn wake(&self) {

@@ -15,7 +15,8 @@ use std::sync::Arc;
 
 use tamarack_env::{Access, Env};
 
-use super::{Content, list, read_current, refuse_finished};
+use super::{Content, read_current, refuse_finished};
+use crate::directory::Listing;
 use crate::error::{Error, Result};
 use crate::format::meta::TableId;
 use crate::format::names::FileName;
@@ -51,7 +52,8 @@ impl ManifestSurvey {
     /// [`Error::Io`] if storage fails; [`Error::Unsupported`] if a newer version wrote the
     /// manifest. Damage is no error.
     pub fn of(env: &dyn Env, dir: &Path, files: &Arc<TableFiles>) -> Result<Option<Self>> {
-        let Some(names) = list(env, dir)? else { return Ok(None) };
+        let Some(listing) = Listing::find(env, dir)? else { return Ok(None) };
+        let names: Vec<FileName> = listing.files().collect();
         let mut survey = Self { names, ..Self::default() };
         let mut current = None;
         if survey.names.contains(&FileName::Current) {
