@@ -241,11 +241,11 @@ impl ReadRequest {
 
 /// Carries out requests together ([`Env::read_queue`]); returns the bytes or the error of each.
 pub fn read_together(env: &dyn Env, requests: Vec<ReadRequest>) -> Vec<io::Result<Vec<u8>>> {
-    struct Known {
+    struct Together {
         requests: std::vec::IntoIter<ReadRequest>,
         outcomes: Vec<Option<io::Result<Vec<u8>>>>,
     }
-    impl ReadQueue for Known {
+    impl ReadQueue for Together {
         fn next(&mut self) -> Option<ReadRequest> {
             self.requests.next()
         }
@@ -255,10 +255,10 @@ pub fn read_together(env: &dyn Env, requests: Vec<ReadRequest>) -> Vec<io::Resul
         }
     }
     let outcomes = requests.iter().map(|_| None).collect();
-    let mut known = Known { requests: requests.into_iter(), outcomes };
-    env.read_queue(&mut known);
+    let mut together = Together { requests: requests.into_iter(), outcomes };
+    env.read_queue(&mut together);
     let arrived = |outcome: Option<_>| outcome.expect("every read arrives before the queue is over");
-    known.outcomes.into_iter().map(arrived).collect()
+    together.outcomes.into_iter().map(arrived).collect()
 }
 
 /// An open file without a position; all methods may be called from any thread.

@@ -317,16 +317,16 @@ mod tests {
     /// The position that means "the file's current position", as pipes need it.
     const HERE: u64 = u64::MAX;
 
-    /// A queue of known reads, with their results.
+    /// A queue of given reads, with their results.
     #[derive(Default)]
-    struct Known {
+    struct GivenReads {
         requests: VecDeque<ReadRequest>,
         outcomes: Vec<(usize, Option<Vec<u8>>)>,
         /// Panics when so many have arrived.
         panics_at: Option<usize>,
     }
 
-    impl Known {
+    impl GivenReads {
         fn new(requests: impl IntoIterator<Item = ReadRequest>) -> Self {
             Self { requests: requests.into_iter().collect(), ..Self::default() }
         }
@@ -339,7 +339,7 @@ mod tests {
         }
     }
 
-    impl ReadQueue for Known {
+    impl ReadQueue for GivenReads {
         fn next(&mut self) -> Option<ReadRequest> {
             self.requests.pop_front()
         }
@@ -370,7 +370,7 @@ mod tests {
         for round in 0..20 {
             let directory = OpenFile::open("/").unwrap();
             let [(first, mut to_first), (second, mut to_second)] = [(); 2].map(|()| io::pipe().unwrap());
-            let mut queue = Known::new([from_pipe(first, 5), from(directory, 0, 5), from_pipe(second, 3)]);
+            let mut queue = GivenReads::new([from_pipe(first, 5), from(directory, 0, 5), from_pipe(second, 3)]);
             let writer = thread::spawn(move || {
                 to_second.write_all(b"abc").unwrap();
                 thread::yield_now();
@@ -448,7 +448,7 @@ mod tests {
             requests.push(ReadRequest { file, offset: offset as u64, bytes });
             expected.push(outcome);
         }
-        let mut queue = Known::new(requests);
+        let mut queue = GivenReads::new(requests);
         rings.read_queue(&Bounces::default(), &mut queue).unwrap();
         assert_eq!(queue.outcomes(), expected);
     }
@@ -461,7 +461,7 @@ mod tests {
             for _ in 0..2 * IDLE_RINGS_MAX {
                 scope.spawn(|| {
                     let zeros = || from(OpenFile::open("/dev/zero").unwrap(), 0, 100);
-                    let mut queue = Known::new((0..2 * REQUESTS_MAX).map(|_| zeros()));
+                    let mut queue = GivenReads::new((0..2 * REQUESTS_MAX).map(|_| zeros()));
                     rings.read_queue(&Bounces::default(), &mut queue).unwrap();
                     assert_eq!(queue.outcomes(), vec![Some(vec![0; 100]); 2 * REQUESTS_MAX]);
                 });
@@ -478,7 +478,7 @@ mod tests {
         let pools = Bounces::default();
         let (late, mut to_late) = io::pipe().unwrap();
         let zeros = from(OpenFile::open("/dev/zero").unwrap(), 0, 100);
-        let mut queue = Known::new([zeros, from_pipe(late, 5)]);
+        let mut queue = GivenReads::new([zeros, from_pipe(late, 5)]);
         queue.panics_at = Some(0);
         let is_answered = AtomicUsize::new(0);
         thread::scope(|scope| {
@@ -517,7 +517,7 @@ mod tests {
         }
         let (from, mut to) = io::pipe().unwrap();
         let reader = thread::spawn(move || {
-            let mut queue = Known::new([from_pipe(from, 5)]);
+            let mut queue = GivenReads::new([from_pipe(from, 5)]);
             rings.read_queue(&Bounces::default(), &mut queue).unwrap();
             queue.outcomes()
         });

@@ -1,5 +1,5 @@
 //! Policies: the source of shapes. A policy is a pure function from data size, memtable size and
-//! its parameters to a [`Shape`](crate::Shape), and nothing else.
+//! its parameters to a [`Shape`], and nothing else.
 //!
 //! | specification | ratio of each level | run slots |
 //! |---|---|---|

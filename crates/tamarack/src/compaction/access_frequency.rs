@@ -34,12 +34,12 @@ const DECISIONS_PER_HALF_LIFE: u64 = 8;
 pub(super) struct AccessFrequencies {
     /// Lookups that were sampled when it was last brought up to date.
     sampled: u64,
-    tables: BTreeMap<TableId, Known>,
+    tables: BTreeMap<TableId, TableFrequency>,
 }
 
-/// What is known of a table.
+/// A table, and how often lookups reach it.
 #[derive(Debug)]
-struct Known {
+struct TableFrequency {
     file: Weak<TableFile>,
     meta: Arc<TableMeta>,
     /// The run it is in, by its place.
@@ -90,7 +90,10 @@ impl AccessFrequencies {
                 let here = file.lookups().sampled_zero_result;
                 (inherited(file.meta(), self.tables.values()).after(0, here, half_life), here)
             });
-            (file.id(), Known { file: Arc::downgrade(file), meta: file.meta().clone(), run, frequency, zero_result })
+            (
+                file.id(),
+                TableFrequency { file: Arc::downgrade(file), meta: file.meta().clone(), run, frequency, zero_result },
+            )
         };
         let now = files.filter(|(_, file)| file.units().is_some()).map(known).collect();
         let before = std::mem::replace(&mut self.tables, now);
@@ -100,7 +103,7 @@ impl AccessFrequencies {
 }
 
 /// The frequency of a table that is new, from those that were there.
-fn inherited<'a>(new: &TableMeta, others: impl Iterator<Item = &'a Known>) -> AccessFrequency {
+fn inherited<'a>(new: &TableMeta, others: impl Iterator<Item = &'a TableFrequency>) -> AccessFrequency {
     let mut of_runs: BTreeMap<usize, AccessFrequency> = BTreeMap::new();
     for other in others {
         let meta = &other.meta;
@@ -150,9 +153,9 @@ mod tests {
         }
     }
 
-    fn known(run: usize, from: u8, to: u8, entries: u64, frequency: u64) -> Known {
+    fn known(run: usize, from: u8, to: u8, entries: u64, frequency: u64) -> TableFrequency {
         let frequency = AccessFrequency::default().after(0, frequency, 1);
-        Known { file: Weak::new(), meta: Arc::new(meta(from, to, entries)), run, frequency, zero_result: 0 }
+        TableFrequency { file: Weak::new(), meta: Arc::new(meta(from, to, entries)), run, frequency, zero_result: 0 }
     }
 
     /// Frequencies go with the keys: all of what stands inside of a new table, half of what stands
@@ -160,7 +163,7 @@ mod tests {
     /// runs what the hottest gives.
     #[test]
     fn new_tables_are_as_hot_as_what_they_overlap() {
-        let frequency_of = |new: TableMeta, others: &[Known]| inherited(&new, others.iter());
+        let frequency_of = |new: TableMeta, others: &[TableFrequency]| inherited(&new, others.iter());
         let of = |frequency: u64| AccessFrequency::default().after(0, frequency, 1);
         let run = [known(1, 10, 19, 100, 8), known(1, 20, 29, 100, 40), known(1, 30, 39, 100, 600)];
         assert_eq!(frequency_of(meta(5, 9, 50), &run), of(0));

@@ -30,7 +30,7 @@ use crate::tree::version::TreeVersion;
 
 /// State of the scheduler for a tree.
 pub(super) struct Schedule {
-    design: TreeDesign,
+    design: ScheduledDesign,
     pub(super) agenda: Agenda,
     /// Key ranges of requests that are not served.
     requested: Vec<(RequestId, KeyRange)>,
@@ -43,8 +43,8 @@ pub(super) struct Schedule {
     counted: Option<Counted>,
 }
 
-/// Design of the tree.
-struct TreeDesign {
+/// The design of the tree, with the pacer for its shape.
+struct ScheduledDesign {
     policy: Arc<Policy>,
     shape: Shape,
     bound: Option<SpaceBound>,
@@ -81,7 +81,7 @@ impl Schedule {
     /// Makes the state of a tree that was opened, without jobs.
     pub(super) fn new((policy, shape): (Arc<Policy>, Shape), bound: Option<SpaceBound>, speed: CopySpeed) -> Self {
         Self {
-            design: TreeDesign { policy, pacer: Pacer::new(&shape), shape, bound },
+            design: ScheduledDesign { policy, pacer: Pacer::new(&shape), shape, bound },
             agenda: Agenda::of_opened(),
             requested: Vec::new(),
             jobs: Jobs::default(),
@@ -102,7 +102,7 @@ impl Schedule {
 
     /// Changes the policy and the shape.
     pub(super) fn set_design(&mut self, policy: Arc<Policy>, shape: Shape) {
-        self.design = TreeDesign { policy, pacer: Pacer::new(&shape), shape, bound: self.design.bound };
+        self.design = ScheduledDesign { policy, pacer: Pacer::new(&shape), shape, bound: self.design.bound };
         self.agenda.design_changed();
     }
 
@@ -161,7 +161,7 @@ impl Schedule {
         ask: impl FnOnce(&mut Agenda, &Situation<'_>) -> T,
     ) -> T {
         let in_progress = self.in_progress(edit, tree);
-        let TreeDesign { policy, shape, bound, .. } = &self.design;
+        let ScheduledDesign { policy, shape, bound, .. } = &self.design;
         let design = Design { policy: &**policy, shape, bound: *bound };
         let occupancy = &self.counted.as_ref().expect("just counted").occupancy;
         let in_progress = &in_progress;

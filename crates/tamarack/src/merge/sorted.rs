@@ -13,14 +13,14 @@ use crate::format::prefixes::common_prefix;
 
 /// One version of one key, owned.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Version {
+pub(crate) struct EntryVersion {
     pub(crate) key: Vec<u8>,
     pub(crate) sequence: Sequence,
     pub(crate) kind: EntryKind,
     pub(crate) value: Vec<u8>,
 }
 
-impl Version {
+impl EntryVersion {
     pub(crate) fn put(key: impl Into<Vec<u8>>, sequence: u64, value: impl Into<Vec<u8>>) -> Self {
         Self { key: key.into(), sequence: Sequence(sequence), kind: EntryKind::Put, value: value.into() }
     }
@@ -40,7 +40,7 @@ impl Version {
 
 /// A sorted vector as a [`Source`]. Can inject failures, and counts the calls of `entry`.
 pub(crate) struct SortedSource {
-    versions: Vec<Version>,
+    versions: Vec<EntryVersion>,
     at: Option<usize>,
     calls_until_failure: Option<u64>,
     entry_calls: Cell<u64>,
@@ -52,7 +52,7 @@ pub(crate) struct SortedSource {
 }
 
 impl SortedSource {
-    pub(crate) fn new(mut versions: Vec<Version>) -> Self {
+    pub(crate) fn new(mut versions: Vec<EntryVersion>) -> Self {
         versions.sort_by(|a, b| compare(a.place(), b.place()));
         let knows_shared = !versions.len().is_multiple_of(3);
         let (left, passed) = (None, None);
@@ -64,7 +64,7 @@ impl SortedSource {
         self.calls_until_failure = Some(calls);
     }
 
-    pub(crate) fn versions(&self) -> &[Version] {
+    pub(crate) fn versions(&self) -> &[EntryVersion] {
         &self.versions
     }
 
@@ -152,7 +152,7 @@ pub(crate) trait RandomVersions {
     fn key(&mut self) -> Vec<u8>;
 
     /// Up to `count` versions of random keys, with different sequences, in commit order.
-    fn versions(&mut self, count: u64) -> Vec<Version>;
+    fn versions(&mut self, count: u64) -> Vec<EntryVersion>;
 }
 
 impl RandomVersions for Random {
@@ -162,12 +162,12 @@ impl RandomVersions for Random {
         [start, end].concat()
     }
 
-    fn versions(&mut self, count: u64) -> Vec<Version> {
+    fn versions(&mut self, count: u64) -> Vec<EntryVersion> {
         let count = self.below(count + 1);
         (1..=count)
             .map(|sequence| match self.below(4) {
-                0 => Version::delete(self.key(), sequence),
-                _ => Version::put(self.key(), sequence, sequence.to_string()),
+                0 => EntryVersion::delete(self.key(), sequence),
+                _ => EntryVersion::put(self.key(), sequence, sequence.to_string()),
             })
             .collect()
     }

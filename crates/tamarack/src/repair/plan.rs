@@ -13,7 +13,7 @@ use tamarack_env::Env;
 use super::arrange::{Unit, arrange};
 use super::names::Names;
 use super::report::{Lost, RepairReport, Replaced};
-use super::wal::{self, Chunk};
+use super::wal::{self, RecordChunk};
 use crate::entry::Sequence;
 use crate::error::{Error, Result};
 use crate::format::edit::{KeyRange, ShapeBlob, SliceSpec};
@@ -38,7 +38,7 @@ pub(super) enum Part {
     /// A damaged table; with the manifest's metadata, if it has any.
     Damaged { id: TableId, meta: Option<Arc<TableMeta>>, range: KeyRange },
     /// Records of the WAL.
-    Wal(Chunk),
+    Wal(RecordChunk),
 }
 
 /// A run with its level.

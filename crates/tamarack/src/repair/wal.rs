@@ -1,5 +1,5 @@
-//! [`Chunk`]: records of a WAL that cannot be recovered as a whole, as entries to be written into
-//! tables.
+//! [`RecordChunk`]: records of a WAL that cannot be recovered as a whole, as entries to be written
+//! into tables.
 //!
 //! Every whole record counts, wherever it is, in the order of sequence numbers. They form chunks
 //! that fit into memory; of two chunks, the later has the larger sequence numbers.
@@ -18,7 +18,7 @@ const CHUNK_BYTES: u64 = 32 << 20;
 
 /// Records that become a table together.
 #[derive(Clone, Debug)]
-pub(super) struct Chunk {
+pub(super) struct RecordChunk {
     /// Each with the index of its segment.
     records: Vec<(usize, Record)>,
     /// Only entries after this one count.
@@ -32,7 +32,7 @@ pub(super) type Sorted = BTreeMap<(Vec<u8>, Reverse<u64>), (EntryKind, Vec<u8>)>
 #[derive(Debug, Default)]
 pub(super) struct Left {
     /// Old to young.
-    pub(super) chunks: Vec<Chunk>,
+    pub(super) chunks: Vec<RecordChunk>,
     /// Sequence numbers without a record, between the first wanted and the last present one.
     pub(super) missing: Vec<(u64, u64)>,
     /// The last sequence number present.
@@ -63,7 +63,7 @@ pub(super) fn left(wal: &Findings, after: Sequence, from_first: bool) -> Left {
         left.last = last(&record);
         bytes += u64::from(record.head.payload_bytes);
         if left.chunks.is_empty() || bytes > CHUNK_BYTES {
-            left.chunks.push(Chunk { records: Vec::new(), after });
+            left.chunks.push(RecordChunk { records: Vec::new(), after });
             bytes = u64::from(record.head.payload_bytes);
         }
         left.chunks.last_mut().expect("there is one now").records.push((segment, record));
@@ -76,7 +76,7 @@ fn last(record: &Record) -> Sequence {
     Sequence(record.head.next() - 1)
 }
 
-impl Chunk {
+impl RecordChunk {
     /// Number of its entries in each file.
     pub(super) fn counts<'a>(&self, wal: &'a Findings) -> Vec<(&'a Path, u64)> {
         let count = |(segment, record): &(usize, Record)| {

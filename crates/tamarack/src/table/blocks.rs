@@ -33,7 +33,7 @@ const BLOCK_BYTES_MAX: usize = 256 << 10;
 /// The blocks of many lookups: those read for them, cached or not, and those requested.
 #[derive(Debug, Default)]
 pub struct Blocks {
-    known: BTreeMap<BlockName, Known>,
+    known: BTreeMap<BlockName, LackingBlock>,
     /// The block that the last lookup lacked.
     noted: Option<(BlockHandle, Option<usize>)>,
     /// The counts of the lookups.
@@ -43,9 +43,9 @@ pub struct Blocks {
 /// A block's table and offset.
 pub type BlockName = (TableId, u64);
 
-/// A block that some lookup lacked.
+/// A block that some lookup lacked: awaited, or read.
 #[derive(Debug)]
-enum Known {
+enum LackingBlock {
     Awaited,
     Data(SharedBlock),
     Lower(SharedFences),
@@ -77,7 +77,7 @@ impl Fetch for Blocks {
             return Ok(Some(lower));
         }
         let handle = table.index.top().handle(top);
-        if let Some(Known::Lower(fences)) = self.known.get(&(table.id(), handle.offset)) {
+        if let Some(LackingBlock::Lower(fences)) = self.known.get(&(table.id(), handle.offset)) {
             return Ok(Some(Lower::Shared(fences.clone())));
         }
         table.file.check_inside(&handle)?;
@@ -88,7 +88,7 @@ impl Fetch for Blocks {
     fn data_block(&mut self, table: &Table, handle: &BlockHandle) -> Result<Option<(SharedBlock, BlockOrigin)>> {
         let name = (table.id(), handle.offset);
         let is_awaited = match self.known.get(&name) {
-            Some(Known::Data(block)) => return Ok(Some((block.clone(), BlockOrigin::Storage))),
+            Some(LackingBlock::Data(block)) => return Ok(Some((block.clone(), BlockOrigin::Storage))),
             known => known.is_some(),
         };
         if !is_awaited {
@@ -99,7 +99,7 @@ impl Fetch for Blocks {
             self.tally.data_block_read();
             if handle.bytes > BLOCK_BYTES_MAX {
                 let block = table.storage.share(table.file.read_block(handle, Reader::MultiGet)?);
-                self.known.insert(name, Known::Data(block.clone()));
+                self.known.insert(name, LackingBlock::Data(block.clone()));
                 return Ok(Some((block, BlockOrigin::Storage)));
             }
         }
@@ -130,7 +130,7 @@ impl Table {
         if blocks.known.contains_key(&name) {
             return Ok(SearchProgress::Awaits(name));
         }
-        blocks.known.insert(name, Known::Awaited);
+        blocks.known.insert(name, LackingBlock::Awaited);
         Ok(SearchProgress::Lacks(Lacking { table: self.clone(), handle, top }))
     }
 }
@@ -166,11 +166,11 @@ impl Blocks {
         let block = table.file.decode_block(bytes, handle, Vec::new(), Reader::MultiGet)?;
         match *top {
             // Each lookup that finds something in it offers that to the cache.
-            None => drop(self.known.insert(lacking.name(), Known::Data(table.storage.share(block)))),
+            None => drop(self.known.insert(lacking.name(), LackingBlock::Data(table.storage.share(block)))),
             Some(top) => {
                 let fences = table.decode_lower(top, &block, Reader::MultiGet)?;
                 table.keep_lower(top, &fences);
-                self.known.insert(lacking.name(), Known::Lower(fences));
+                self.known.insert(lacking.name(), LackingBlock::Lower(fences));
             }
         }
         Ok(())

@@ -18,7 +18,7 @@ use tamarack_env::ReadRequest;
 use super::index::Lower;
 use super::reader::Table;
 use super::storage::TableStorage;
-use super::window::{Direction, Growth, SEQUENTIAL_BYTES, ScanVolume, Window, piece_in};
+use super::window::{Direction, ReadGrowth, SEQUENTIAL_BYTES, ScanVolume, Window, piece_in};
 use crate::entry::{Entry, Sequence};
 use crate::error::Result;
 use crate::format::block::{Block, BlockCursor};
@@ -72,7 +72,7 @@ struct PendingRead {
 pub struct Pieces {
     policy: ReadPolicy,
     window: Window,
-    growth: Growth,
+    growth: ReadGrowth,
     volume: Arc<ScanVolume>,
 }
 
@@ -84,7 +84,7 @@ impl Pieces {
             ReadPolicy::Cached => Reader::Scan,
             ReadPolicy::Sequential => Reader::Compaction,
         };
-        Self { policy, window: Window::new(reader), growth: Growth::new(has_most), volume }
+        Self { policy, window: Window::new(reader), growth: ReadGrowth::new(has_most), volume }
     }
 
     /// The lower index block of the fence `top`. These are few, so each is a read of its own.

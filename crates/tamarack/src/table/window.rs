@@ -1,5 +1,5 @@
 //! [`Window`]: the read-ahead window of a cursor, a part of a table's file in memory; and
-//! [`Growth`], the size of the next read.
+//! [`ReadGrowth`], the size of the next read.
 //!
 //! ```text
 //! data blocks   │ 0 │ 1 │ 2 │ 3 │ 4 │ 5 │ 6 │ 7 │ 8 │ …
@@ -239,7 +239,7 @@ impl ScanVolume {
 
 /// The sizes of one cursor's reads. See the module's documentation.
 #[derive(Debug)]
-pub(super) struct Growth {
+pub(super) struct ReadGrowth {
     /// The size of the first piece after a seek.
     first: usize,
     /// The size of the current read; 0 if there was none since the seek.
@@ -248,7 +248,7 @@ pub(super) struct Growth {
     used: u64,
 }
 
-impl Growth {
+impl ReadGrowth {
     /// Makes the growth of a cursor that yields an average share, or most, of the scan.
     pub(super) fn new(has_most: bool) -> Self {
         let first = if has_most { FIRST_BYTES_OF_MOST } else { FIRST_BYTES };
@@ -286,7 +286,7 @@ impl Growth {
         self.present
     }
 
-    /// As [`Growth::next`], for a cursor that is known to continue.
+    /// As [`ReadGrowth::next`], for a cursor that is known to continue.
     pub(super) fn next_sequential(&mut self) -> usize {
         self.present = (2 * self.present).clamp(SEQUENTIAL_BYTES_MIN, SEQUENTIAL_BYTES);
         self.present
@@ -324,14 +324,14 @@ mod tests {
     #[test]
     fn pieces_grow_with_use() {
         let volume = ScanVolume::default();
-        let mut alone = Growth::new(false);
+        let mut alone = ReadGrowth::new(false);
         let sizes: Vec<_> = (0..6).map(|_| alone.next(&volume) >> 10).collect();
         assert_eq!(sizes, [8, 128, 256, 512, 512, 512]);
-        let mut with_most = Growth::new(true);
+        let mut with_most = ReadGrowth::new(true);
         let sizes: Vec<_> = (0..4).map(|_| with_most.next(&ScanVolume::default()) >> 10).collect();
         assert_eq!(sizes, [16, 128, 256, 512]);
         let volume = ScanVolume::default();
-        let mut many: Vec<_> = (0..10).map(|_| Growth::new(false)).collect();
+        let mut many: Vec<_> = (0..10).map(|_| ReadGrowth::new(false)).collect();
         assert!(many.iter_mut().all(|growth| growth.next(&volume) == FIRST_BYTES));
         let second: Vec<_> = many.iter_mut().map(|growth| growth.next(&volume) >> 10).collect();
         assert_eq!(second, [128, 64, 42, 32, 25, 21, 18, 16, 16, 16]);

@@ -13,7 +13,7 @@ use crate::format::edit::{Change, Edit, KeyRange, RunId, SliceSpec};
 use crate::format::meta::{EditNumber, TableId};
 use crate::format::prefixes::common_prefix;
 use crate::format::stored::Compression;
-use crate::merge::sorted::{Random, RandomVersions as _, SortedSource, Version as EntryVersion};
+use crate::merge::sorted::{EntryVersion, Random, RandomVersions as _, SortedSource};
 use crate::merge::{MergedSource, Source};
 use crate::stats::LookupTally;
 use crate::step;

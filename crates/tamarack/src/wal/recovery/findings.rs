@@ -28,7 +28,7 @@ pub struct Findings {
     /// True if opening takes the WAL as it is.
     pub is_sound: bool,
     /// The segments that are needed, old to young.
-    pub segments: Vec<Segment>,
+    pub segments: Vec<FoundSegment>,
     /// Entries of the WAL that are not in tables, as recovery would replay them.
     pub entries: u64,
     /// Past every position that some segment has.
@@ -39,7 +39,7 @@ pub struct Findings {
 
 /// A segment as it was found.
 #[derive(Clone, Debug)]
-pub struct Segment {
+pub struct FoundSegment {
     /// Its file.
     pub path: PathBuf,
     /// The file's length.
@@ -105,7 +105,7 @@ impl Findings {
         let begun = unborn.iter().filter(|survey| !sound && survey.scan.written_bytes > 0);
         problems.extend(begun.map(Survey::no_header));
         let end = surveys.iter().map(Survey::end_position).max().unwrap_or_default().max(chain.durable).max(chain.end);
-        let segments = surveys.iter().map(Segment::of).collect();
+        let segments = surveys.iter().map(FoundSegment::of).collect();
         let torn = chain.dropped.filter(|_| sound);
         let is_sound = sound && problems.is_empty();
         Ok(Self { surveys, problems, torn, is_sound, segments, entries, end, next_number })
@@ -143,7 +143,7 @@ impl Findings {
     }
 }
 
-impl Segment {
+impl FoundSegment {
     fn of(survey: &Survey) -> Self {
         Self {
             path: survey.path.clone(),
