@@ -29,7 +29,7 @@ pub enum Mistake {
     /// Lookups take the sequence numbers in the file of an ingested table for real ones.
     SequenceBaseForgotten,
     /// A memtable is flushed although writers still add to it.
-    IncompleteBuffer,
+    IncompleteMemtable,
     /// Of keys with equal digests, of which there are many here, the cached entry of one answers
     /// for all.
     CachedKeyMistaken,

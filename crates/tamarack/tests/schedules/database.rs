@@ -117,7 +117,7 @@ fn two_workers_on_one_merge() {
 #[test]
 fn a_flush_of_an_incomplete_buffer_is_noticed() {
     let explored = std::panic::catch_unwind(|| {
-        mistake::with(Mistake::IncompleteBuffer, || {
+        mistake::with(Mistake::IncompleteMemtable, || {
             explore(2000, || {
                 let env = WatchedEnv::new();
                 let db = open(&env, SMALL);

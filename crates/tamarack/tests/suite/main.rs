@@ -22,6 +22,7 @@ mod entries;
 mod events;
 mod filter_rebuild;
 mod filters;
+mod foreign;
 mod format_document;
 mod format_versions;
 mod golden_database;

@@ -118,7 +118,7 @@ impl Scheduler {
         // The other half of the fence in the commit queue's `publish`.
         fence(Ordering::SeqCst);
         let is_complete =
-            self.database.sequences.visible() >= immutable.last || mistake::is_planted(Mistake::IncompleteBuffer);
+            self.database.sequences.visible() >= immutable.last || mistake::is_planted(Mistake::IncompleteMemtable);
         is_complete.then(|| immutable.clone())
     }
 
