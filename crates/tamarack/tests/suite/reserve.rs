@@ -264,3 +264,75 @@ fn a_full_disk_is_emptied_by_deletes() -> Result<()> {
     }
     Ok(())
 }
+
+/// The same on a file system of the operating system, with threads: a small one in memory, where
+/// this machine lets us make one. The test runs itself again in a process that has it.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_full_file_system_is_emptied_by_deletes() {
+    if let Some(disk) = std::env::var_os("TAMARACK_DISK") {
+        return fill_and_empty(Path::new(&disk)).expect("only space may be missing");
+    }
+    let place = tamarack_env::TempDir::new().expect("a directory");
+    let test = std::env::current_exe().expect("a running test has a file");
+    let script = format!(
+        "mount -t tmpfs -o size=24m tmpfs '{0}' && TAMARACK_DISK='{0}' '{1}' --exact reserve::a_full_file_system_is_emptied_by_deletes",
+        place.path().display(),
+        test.display()
+    );
+    let can = std::process::Command::new("unshare").args(["-rm", "mount", "-t", "tmpfs", "tmpfs", "/tmp"]).output();
+    if !can.is_ok_and(|can| can.status.success()) {
+        println!("no file system of our own here, so nothing is shown");
+        return;
+    }
+    let ran = std::process::Command::new("unshare").args(["-rm", "sh", "-c", &script]).output().expect("it ran before");
+    let text = String::from_utf8_lossy(&[ran.stdout, ran.stderr].concat()).into_owned();
+    assert!(ran.status.success() && text.contains("1 passed"), "{text}");
+    println!("{text}");
+}
+
+/// Fills the file system of this directory, and empties it again.
+#[cfg(target_os = "linux")]
+fn fill_and_empty(disk: &Path) -> Result<()> {
+    let dir = disk.join("db");
+    let open = || {
+        let advanced = AdvancedOptions::new().memtable_bytes(128 << 10);
+        Options::new().compression(Compression::None).advanced(advanced).open(&dir)
+    };
+    let env = tamarack_env::OsEnv::new();
+    let pause = || env.sleep_until(env.now() + Duration::from_millis(20));
+    let mut db = open()?;
+    let mut most = 0;
+    for round in 0..2 {
+        let (mut stored, mut refusals) = (0_u64, 0);
+        while refusals < 100 {
+            match db.put(format!("{:06}", stored * 7919 % 1_000_000), [b'v'; 200]) {
+                Ok(()) => (stored, refusals) = (stored + 1, 0),
+                Err(error) => {
+                    assert!(error.is_storage_full(), "{error}");
+                    refusals += 1;
+                    pause();
+                }
+            }
+        }
+        most = most.max(stored);
+        assert!(stored > most / 2 && stored > 20_000, "{stored} entries fit in round {round}, {most} before");
+        if round == 1 {
+            db.close()?;
+            db = open()?;
+        }
+        for number in 0..stored {
+            let mut refusals = 0;
+            while let Err(error) = db.delete(format!("{:06}", number * 7919 % 1_000_000)) {
+                refusals += 1;
+                assert!(error.is_storage_full() && refusals < 1_000, "a delete is refused for ever: {error}");
+                pause();
+            }
+        }
+        println!("round {round}: {stored} entries, then deleted; {:?}", db.stats().disk);
+        assert_eq!(db.scan::<&str>(..).count(), 0);
+    }
+    db.close()?;
+    assert!(open()?.verify(&mut |_, _| {})?.is_ok());
+    Ok(())
+}
