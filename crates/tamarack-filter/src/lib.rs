@@ -34,25 +34,34 @@
 //!
 //! # Which filter when
 //!
-//! | kind | a lookup reads | bits per entry for an FPR of 10 %, 1 %, 0.1 % | when |
+//! * [Blocked](FilterKind::Blocked): filters exceed the processor's cache, and a false positive
+//!   costs about as much as some cache misses: data in memory, or few bits.
+//! * [Elastic](FilterKind::Elastic): some tables are searched much more often than others. Its
+//!   filter consists of *units*, of which a table keeps more or fewer in memory.
+//! * [Standard](FilterKind::Bloom): a false positive is a device read, and memory is the limit.
+//!
+//! | kind | lines read, absent key | present key | bits per entry for 10 %, 1 %, 0.1 % FPR |
 //! |---|---|---|---|
-//! | [blocked](FilterKind::Blocked) | 1 cache line | 4.8, 9.9, 15.6 | filters exceed the processor's cache, and a false positive costs about as much as some cache misses: data in memory, or few bits |
-//! | [elastic](FilterKind::Elastic) | 1.4 lines for an absent key, one for each unit for a present one | 4.9, 9.7, 14.6 | some tables are searched much more often than others: a table's filter consists of *units*, of which it keeps more or fewer in memory |
-//! | [standard](FilterKind::Bloom) | 2 lines for an absent key, one for each probe for a present one | 4.8, 9.6, 14.4 | a false positive is a device read, and memory is the limit |
+//! | blocked | 1 | 1 | 4.8, 9.9, 15.6 |
+//! | elastic | 1.4 | one for each unit | 4.9, 9.7, 14.6 |
+//! | standard | 2 | one for each probe | 4.8, 9.6, 14.4 |
 //!
 //! At 5 bits the blocked filter has 1 % more false positives, at 8 bits 8 %, at 10 bits 18 %, at 16
 //! bits 1.8 times as many, at 20 three times.
 //!
 //! # What it costs
 //!
-//! Instructions of a `may_contain` with its call, counted by callgrind; cache lines:
+//! Instructions of a `may_contain` with its call, counted by callgrind, and the cache lines read,
+//! as instructions / lines:
 //!
-//! | bits per entry | blocked, absent key | present key | lines | standard, absent key | lines | present key | lines | elastic, absent key | lines | present key | lines |
-//! |---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|
-//! | 5 | 65 | 66 | 1 | 47 | 1.7 | 73 | 3 | 103 | 1.3 | 135 | 2 |
-//! | 8 | 68 | 91 | 1 | 53 | 2.1 | 118 | 6 | 105 | 1.2 | 151 | 2 |
-//! | 10 | 68 | 101 | 1 | 52 | 2.0 | 133 | 7 | 107 | 1.4 | 215 | 4 |
-//! | 16 | 72 | 145 | 1 | 52 | 2.0 | 193 | 11 | 105 | 1.4 | 295 | 6 |
+//! | bits per entry | 5 | 8 | 10 | 16 |
+//! |---|---:|---:|---:|---:|
+//! | blocked, absent key | 65 / 1 | 68 / 1 | 68 / 1 | 72 / 1 |
+//! | blocked, present key | 66 / 1 | 91 / 1 | 101 / 1 | 145 / 1 |
+//! | standard, absent key | 47 / 1.7 | 53 / 2.1 | 52 / 2.0 | 52 / 2.0 |
+//! | standard, present key | 73 / 3 | 118 / 6 | 133 / 7 | 193 / 11 |
+//! | elastic, absent key | 103 / 1.3 | 105 / 1.2 | 107 / 1.4 | 105 / 1.4 |
+//! | elastic, present key | 135 / 2 | 151 / 2 | 215 / 4 | 295 / 6 |
 //!
 //! `bench/filters` counts them, beside the crate `fastbloom`. The standard filter takes few
 //! instructions for an absent key, but ends at an unpredictable branch: for streams of absent keys

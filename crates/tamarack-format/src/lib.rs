@@ -11,14 +11,17 @@
 //! | [`checksum`] | checksums, bound to file and offset |
 //! | [`stored`] | a stored block: payload, compression, checksum |
 //! | [`block`], [`fences`] | entries in a block; an index block as it is searched |
-//! | [`table`], [`properties`], [`meta`] | footer and properties of a table; what the manifest knows of it |
+//! | [`table`], [`properties`] | a table's footer and properties |
+//! | [`meta`] | what the manifest knows of a table |
 //! | [`record`] | files and records of a journal: of the WAL, and manifests |
 //! | [`group`] | what the WAL's records hold: entries of a commit group |
 //! | [`key_range`] | the one type for ranges of keys |
 //! | [`edit`], [`shape`] | what the manifest's records hold: edits; policy and shape as text |
 //! | [`current`] | the file that names the manifest in charge |
-//! | [`claims`], [`checksum_repair`], [`fuzz`] | what damaged files say of themselves; checksums of altered files made to fit; fuzz targets |
-//! | [`coding`], [`fields`], [`prefixes`] | varints and byte strings; extensible records; where a key stands among sorted keys |
+//! | [`claims`] | what damaged files say of themselves |
+//! | [`checksum_repair`], [`fuzz`] | fitting checksums for altered files; fuzz targets |
+//! | [`coding`], [`fields`] | varints and byte strings; extensible records |
+//! | [`prefixes`] | where a key stands among sorted keys |
 //!
 //! Integers are little-endian unless a module says otherwise; `varint` is LEB128 of at most ten
 //! bytes.

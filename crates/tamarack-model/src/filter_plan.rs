@@ -35,8 +35,8 @@
 //! |---|---|---|
 //! | keeps digests, or is new | any size | **made**: its run's share |
 //! | stores a whole filter, no digests | that filter or none | **steps**, one of them |
-//! | stores an elastic filter (and that is chosen, or it has no digests) | 0 to u units | **steps**, u of them |
-//! | stores no elastic filter, but that is chosen | | **kept** until a compaction rewrites the table |
+//! | stores an elastic filter, chosen or without digests | 0 to u units | **steps**, u of them |
+//! | stores another kind, but elastic is chosen | | **kept** until a compaction rewrites it |
 //!
 //! Steps have prices. If `h` lookups miss in the table and one step lets a share `p` of them
 //! through, the next of `s` steps saves

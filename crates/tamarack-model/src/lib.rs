@@ -10,8 +10,9 @@
 //! | [run](Run) | one sorted sequence of entries; runs of a level are ordered young to old |
 //! | [occupancy](Occupancy) | the runs of each level and their sizes |
 //! | [planner] | chooses the next compaction from shape and occupancy alone |
-//! | [plan](planner::CompactionPlan) | neighbouring runs that become one, the target level, the cause |
-//! | active, static run | the youngest run of a level takes batches until it is full; static ones do not |
+//! | [plan](planner::CompactionPlan) | the runs that become one, the target level, the cause |
+//! | active run | the youngest run of a level: takes batches until it is full |
+//! | static run | every other run: takes no batches |
 //! | [relabel](planner::relabel) | carries a tree over to another shape without moving bytes |
 //! | [agenda] | decides the next action for a tree: flush, compaction, new shape or nothing |
 //! | [simulation](simulate) | the agenda on counts: predicts the engine without running it |

@@ -29,7 +29,7 @@
 //! | `lz4` | yes | block compression with LZ4, in pure Rust |
 //! | `zstd` | no | block compression with Zstandard: smaller, slower; needs a C compiler |
 //! | `measure` | no | for benchmarks: lookups report the time of their parts |
-//! | `fuzzing`, `internals` | no | for this repository's fuzz targets, tests and tools: parts of the engine |
+//! | `fuzzing`, `internals` | no | parts of the engine, for this repository's tests and tools |
 //! | `planted-mistakes` | no | for tests: mistakes that others must notice |
 //! | `shuttle` | no | for tests: locks, atomics and threads of a schedule explorer |
 //!
@@ -62,9 +62,10 @@
 //! | `merge` | the k-way merging iterator |
 //! | `format` | bytes to values and back: `tamarack-format` |
 //! | `events` | events, delivered to a listener |
-//! | `step`, `stats`, `memory`, `entry`, `error` | names of the steps that change storage; statistics; the account of memory; entries; the error type |
-//! | `internals` | parts of the engine for tests, benchmarks and `tamarack inspect`, behind a feature |
-//! | `measure` | for benchmarks, behind a feature: hashes of each filter's own, times of a lookup's parts |
+//! | `step`, `stats` | names of the steps that change storage; statistics |
+//! | `memory`, `entry`, `error` | the account of memory; entries; the error type |
+//! | `internals` | parts of the engine for tests and tools, behind a feature |
+//! | `measure` | for benchmarks, behind a feature: times of a lookup's parts |
 //! | `mistake` | mistakes that tests plant, to see that they are noticed, behind a feature |
 //!
 //! Modules that are public but hidden from this page are for this repository's tests and tools. All

@@ -5,15 +5,18 @@
 //! * Of a closed database: all files ([`examine`]), also where opening would stop at the first
 //!   damage. Repair begins with the same examination.
 //!
-//! | what | where it is checked |
-//! |---|---|
-//! | checksums, order of entries, index, filter, digests, properties of a table | [`crate::table::Table::verify`]; all places of a damaged one by [`crate::table::Salvage`] |
-//! | slices, runs, compactions, ages by whole tables, ids, nothing past what is flushed | [`crate::tree::version::Version::check`] |
-//! | ages where ranges of keys were merged by themselves | [`ages`] |
-//! | `CURRENT`, the manifest, and that no edit is missing | [`crate::tree::manifest::survey`] |
-//! | the WAL: headers, records, positions, sequences | [`crate::wal::Findings`] |
-//! | files that are named and missing, or that show that edits are | [`examine`] |
-//! | files whose numbers this database cannot have given, which are ignored | [`VerifyReport::foreign`] |
+//! What is checked, and where:
+//!
+//! * Checksums, order of entries, index, filter, digests, properties of a table:
+//!   [`crate::table::Table::verify`]; all places of a damaged one: [`crate::table::Salvage`].
+//! * Slices, runs, compactions, ages by whole tables, ids, nothing past what is flushed:
+//!   [`crate::tree::version::Version::check`].
+//! * Ages where ranges of keys were merged by themselves: [`ages`].
+//! * `CURRENT`, the manifest, and that no edit is missing: [`crate::tree::manifest::survey`].
+//! * The WAL, its headers, records, positions, sequences: [`crate::wal::Findings`].
+//! * Files that are named and missing, or that show that edits are: [`examine`].
+//! * Files whose numbers this database cannot have given, which are ignored:
+//!   [`VerifyReport::foreign`].
 
 mod ages;
 mod examine;

@@ -14,16 +14,18 @@
 //!
 //! # What is shown
 //!
-//! | test | compactions | tables | what must hold |
-//! |---|---|---|---|
-//! | `settled` | end before the next flush | one per run | all is equal, after every flush |
-//! | `settled_with_a_bound_on_space` | the same, and compactions for the bound | one per run | all is equal, after every flush |
-//! | `settled_in_parts` | the same, in parts on several workers | many per run | runs are equal, bytes within 3 % |
-//! | `beside_compactions` | at work while writers write as fast as they are let, on a slow device of the simulator | one per run | bytes within 15 % |
-//! | `on_threads` | the same, on threads of the machine | one per run | nothing is lost; the difference is reported |
-//! | `settled_with_deletes` | the same; deletes, reshapes, requests | one per run | all is equal |
-//! | `changes_of_policy` | end before the next flush | one per run | all is equal, after every flush |
-//! | `a_change_beside_writers` | at any step of their work at the change | two buffers each | at most 15 % more bytes |
+//! Settled: all compactions end before the next flush. One table per run unless said otherwise.
+//!
+//! | test | what happens | what must hold |
+//! |---|---|---|
+//! | `settled` | flushes and their compactions | all equal, after each flush |
+//! | `settled_with_a_bound_on_space` | compactions for the bound, too | the same |
+//! | `settled_with_deletes` | deletes, reshapes, requests, too | all equal |
+//! | `changes_of_policy` | settled; the policy changes | all equal, after each flush |
+//! | `settled_in_parts` | many tables per run, several workers | runs equal, bytes within 3 % |
+//! | `beside_compactions` | writers at full speed on a slow simulated device | bytes within 15 % |
+//! | `a_change_beside_writers` | the same; tables of two memtables | at most 15 % more bytes |
+//! | `on_threads` | the same, on the machine's threads | nothing lost; reports the difference |
 //!
 //! **Small tables** have a consequence of their own where buffers are tiny: tables at either end of
 //! the keys may overlap nothing of a smaller run, and are moved where the simulation lets them be

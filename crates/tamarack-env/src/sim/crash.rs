@@ -10,7 +10,7 @@
 //! | [`Crash::KeepAll`] | something written too early, such as a name before its file was ready |
 //! | [`Crash::Prefix`] | states between two calls |
 //! | [`Crash::AllBut`] | one missing sync, exactly |
-//! | [`Crash::ByFile`] | a missing order between files: one is there in full, the other not at all |
+//! | [`Crash::ByFile`] | a missing order between files: all of one is there, nothing of another |
 //! | [`Crash::Subset`] | assumptions on order within a file |
 //! | [`Crash::Torn`] | assumptions on atomicity: of a write, of a write and its length |
 //!

@@ -46,8 +46,9 @@ const NEAR: usize = 2;
 /// The number of times that all pairs of these runs are considered.
 const ROUNDS: usize = 2;
 
-/// An exchange must lower the false positives by more than this part: a smaller gain is not worth an
-/// allocation that follows no price, which runs that are built one after the other would not share.
+/// An exchange must lower the false positives by more than this part: a smaller gain is not worth
+/// an allocation that follows no price, which runs that are built one after the other would not
+/// share.
 const GAIN_MIN: f64 = 1.0 / 256.0;
 
 /// Divisions of the bits of a pair that are tried: multiples of so many bits per entry for either

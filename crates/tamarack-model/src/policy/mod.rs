@@ -8,7 +8,7 @@
 //! | `lazy-leveling:T=5` | T | T; 1 in the last level |
 //! | `dostoevsky:T=5,K=4,Z=1` | T | as many as show K runs; Z in the last level |
 //! | `garnering:T=2,c=0.8` | T/c^(L-i) | 1; with `first=4` up to 4 in level 1 |
-//! | `moose:last=0.8,k=1` | by a [dynamic program](structure); the last level has 0.8 of all | k√r |
+//! | `moose:last=0.8,k=1` | by a [dynamic program](structure), 0.8 of all in the last level | k√r |
 //! | `qlsm-bush:T=2,X=2` | T^(X^(L-i)) | as many; 1 in the last level |
 //! | `custom:buffer 4MiB; level 16MiB in 4 runs` | as given | as given |
 //!

@@ -8,15 +8,17 @@
 //!
 //! | command | effect |
 //! |---|---|
-//! | `policy SPECIFICATION buffer SIZE` | an empty tree of this policy; or, if there is a tree, the policy's shape for it |
+//! | `policy SPECIFICATION buffer SIZE` | an empty tree; or the policy's shape for this one |
 //! | `shape LINES` | the same with a custom shape, its lines separated by `;` |
 //! | `tree LINES` | these runs, lines separated by `;` |
-//! | `flush SIZES` | buffers of these sizes, one after the other, and all compactions that follow; `1*9` is nine of size 1, of which only the end is shown |
+//! | `flush 4 1*9` | memtables of these sizes in turn, and all compactions that follow; of nine |
+//! | | memtables of size 1 only the end is shown |
 //! | `fill SIZE` | a memtable of this size is full; its flush begins, and nothing ends |
 //! | `ingest SIZE` | a run of this size from outside, and all compactions that follow |
 //! | `end N` | the N-th merge in progress ends |
 //! | `reshape` | every level takes the form of the shape, and all compactions that follow |
-//! | `compact`, `compact a range`, `bound space`, `tombstones rN` | the other causes, of the planner alone |
+//! | `compact`, `compact a range` | requests, of the planner alone |
+//! | `bound space`, `tombstones rN` | further causes, of the planner alone |
 //! | `request all`, `request a range` | somebody asks for a compaction; nothing ends |
 //! | `request a reshape` | a reshape begins; what is in its way ends |
 //! | `ingest only SIZE` | a run of this size from outside; nothing ends |

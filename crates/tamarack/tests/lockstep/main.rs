@@ -7,12 +7,14 @@
 //!                          └── shrink ◄── first answer that differs ── print, write to a file
 //! ```
 //!
-//! | command, after `cargo test -p tamarack --test lockstep` | what it does |
+//! `cargo test -p tamarack --test lockstep` runs 10,000 histories, always the same ones. Before it:
+//!
+//! | variable | what it does |
 //! |---|---|
-//! | (nothing) | 10,000 histories, always the same ones |
-//! | `TAMARACK_HISTORIES=1000000` before it | so many; `-- --nocapture` shows what they met |
-//! | `TAMARACK_SEED=4711` before it, and an environment's name after it | that history alone; with `TAMARACK_HISTORIES`, from there on |
-//! | `TAMARACK_HISTORY=file` before it, and `replay` after it | the history in a file, as a failure prints it |
+//! | `TAMARACK_HISTORIES=1000000` | so many; `-- --nocapture` shows what they met |
+//! | `TAMARACK_SEED=4711`, and an environment's name as filter | that history alone |
+//! | both | so many histories from that seed on |
+//! | `TAMARACK_HISTORY=file`, and `replay` as filter | the history that a failure printed |
 //!
 //! That the harness notices mistakes is tested in `planted`.
 

@@ -12,16 +12,20 @@
 //!
 //! | variable | what it does |
 //! |---|---|
-//! | `TAMARACK_SCHEDULES=100000` | so many orders of each program and kind, instead of some hundreds |
+//! | `TAMARACK_SCHEDULES=100000` | so many orders of each program and kind |
 //! | `TAMARACK_SEED=7` | other orders |
 //! | `TAMARACK_REPLAY=91…` and the test's name | that order alone, as a failure printed it |
 //!
-//! | file | what is explored |
-//! |---|---|
-//! | `commits` | the commit queue with a WAL and no background work: groups, full groups, rotation, failures, the order of publishing |
-//! | `wal` | sharing of syncs, with and without failures; rotation meanwhile; deadlines of interval syncs |
-//! | `database` | the whole: readers and snapshots against rotation, flushes and compactions; two workers on one compaction; stalls; closing and dropping |
-//! | `watched` | the files: in memory, with a memory of what was synced and with failures to order |
+//! What is explored:
+//!
+//! * `commits`: the commit queue with a WAL and no background work: groups, full groups, rotation,
+//!   failures, the order of publishing.
+//! * `wal`: sharing of syncs, with and without failures; rotation meanwhile; deadlines of interval
+//!   syncs.
+//! * `database`: the whole: readers and snapshots against rotation, flushes and compactions; two
+//!   workers on one compaction; stalls; closing and dropping.
+//!
+//! `watched` has the files: in memory, with a memory of what was synced and with failures to order.
 
 mod commits;
 mod database;
