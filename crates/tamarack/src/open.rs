@@ -353,7 +353,7 @@ fn wal_settings(dir: &Path, options: &Resolved, version: &Version) -> WalSetting
         env: options.env.clone(),
         dir: dir.to_owned(),
         database: version.database(),
-        allocate_bytes: options.memtable_bytes.clamp(WAL_ALLOCATE_BYTES_MIN, WAL_ALLOCATE_BYTES_MAX),
+        allocate_bytes: wal_allocate_bytes(options.memtable_bytes),
     }
 }
 
@@ -366,10 +366,8 @@ fn assemble(dir: &Path, options: &Resolved, parts: RecoveredParts) -> Result<Eng
     let counters = Arc::new(Counters::default());
     account.reserve_for_memtables(reserved_for_memtables(shape.buffer().0));
     let events = Arc::new(Events::new(options.listener.clone()));
-    let reserve_bytes = options.reserve_bytes.map_or(
-        ReserveBytes::UpTo(shape.buffer().0.max(WAL_ALLOCATE_BYTES_MIN).saturating_mul(RESERVED_MEMTABLES)),
-        ReserveBytes::Set,
-    );
+    let reserve_bytes =
+        options.reserve_bytes.map_or(ReserveBytes::UpTo(reserved_for_flushes(shape.buffer().0)), ReserveBytes::Set);
     let reserve = Arc::new(Reserve::new(env.clone(), dir.to_owned(), events.clone(), reserve_bytes));
     reserve.look();
     let shared = Arc::new(Database::new(last, version.edit_number(), events.clone(), lock));
@@ -594,14 +592,22 @@ fn manifest_bytes(dir: &Path, options: &Resolved) -> u64 {
     options.manifest_bytes.min(most)
 }
 
-/// Number of full memtables that fit into the part of the disk reserve for flushes: the four that
-/// there may be, and as much for their WAL segments.
-const RESERVED_MEMTABLES: u64 = 8;
+/// The part of the disk reserve for flushes holds this many full memtables (as many as there may be
+/// by default) and as many pieces of the WAL.
+const RESERVED_MEMTABLES: u64 = 4;
+
+fn reserved_for_flushes(memtable_bytes: u64) -> u64 {
+    memtable_bytes.saturating_add(wal_allocate_bytes(memtable_bytes)).saturating_mul(RESERVED_MEMTABLES)
+}
 
 /// The WAL reserves space in pieces between these sizes, in bytes: small enough that a tiny
 /// database stays small, large enough that reserving is rare.
 const WAL_ALLOCATE_BYTES_MIN: u64 = 64 << 10;
 const WAL_ALLOCATE_BYTES_MAX: u64 = 4 << 20;
+
+fn wal_allocate_bytes(memtable_bytes: u64) -> u64 {
+    memtable_bytes.clamp(WAL_ALLOCATE_BYTES_MIN, WAL_ALLOCATE_BYTES_MAX)
+}
 
 /// Upper bound on a commit group of several members, in bytes: enough to share a sync among
 /// hundreds of small writes, small enough that no member waits long for others' bytes.

@@ -59,7 +59,7 @@ use crate::memtable::Memtable;
 use crate::mistake::{self, Mistake};
 use crate::stats::Counters;
 use crate::tree::state::Tree;
-use crate::wal::Wal;
+use crate::wal::{Position, Wal};
 use crate::write::batch::{Batch, Write};
 use crate::write::interval::IntervalSync;
 use crate::write::reserve::Reserve;
@@ -162,6 +162,8 @@ struct Lead {
     number: u64,
     /// A run took sequence numbers since the last entry, so the next one begins a new WAL segment.
     skipped: bool,
+    /// Where the WAL ended when a group last had the free space queried.
+    looked: Position,
 }
 
 /// One commit group, as its members share it.
@@ -221,6 +223,7 @@ impl CommitQueue {
         let filled_bytes = memtable.raw_bytes();
         let charge = Charge::to(memtable.account(), MemoryPart::Wal, 0);
         let database = tree.database.clone();
+        let looked = wal.end();
         Self {
             memtable_bytes: AtomicU64::new(settings.memtable_bytes),
             settings,
@@ -242,7 +245,7 @@ impl CommitQueue {
             ),
             lead: Mutex::new(
                 Rank::CommitLead,
-                Lead { next: last.next(), memtable, filled_bytes, number: 0, skipped: false },
+                Lead { next: last.next(), memtable, filled_bytes, number: 0, skipped: false, looked },
             ),
             publisher: Mutex::new(Rank::CommitPublisher, Publisher { next: 0, applied: VecDeque::new() }),
             interval,
@@ -570,7 +573,7 @@ impl CommitQueue {
                 self.wal.rotate(first, self.database.durable_edit()).inspect_err(|error| self.report_wal(error))?;
                 lead.skipped = false;
             }
-            self.append(forming, first, sync_time)?;
+            self.append(&mut lead, forming, first, sync_time)?;
             self.counters.commit_groups.add(1);
             lead.next = Sequence(first.0 + u64::from(entries));
             assert!(lead.next <= Sequence::MAX, "sequence numbers are used up: {:?}", lead.next);
@@ -581,8 +584,20 @@ impl CommitQueue {
         Ok(Logged { first, last: Sequence(lead.next.0 - 1), number, memtable: lead.memtable.clone() })
     }
 
-    fn append(&self, forming: &mut Forming, first: Sequence, sync_time: &mut Option<Duration>) -> Result<()> {
+    fn append(
+        &self,
+        lead: &mut Lead,
+        forming: &mut Forming,
+        first: Sequence,
+        sync_time: &mut Option<Duration>,
+    ) -> Result<()> {
         let end = self.wal.append(&mut forming.bytes, first).inspect_err(|error| self.report_wal(error))?;
+        if let Some(reserve) = &self.settings.reserve
+            && end.0 - lead.looked.0 >= self.memtable_bytes.load(Ordering::Relaxed) / LOOKS_PER_MEMTABLE
+        {
+            lead.looked = end;
+            reserve.look();
+        }
         if forming.sync {
             // Appended, but of unknown durability: no later group may build on it.
             let began = self.env.now();
@@ -734,6 +749,10 @@ impl Group {
 /// About 30 µs if no other thread is runnable: waking a thread takes 25 to 50 µs on a virtual
 /// machine.
 const YIELDS: u32 = if cfg!(feature = "shuttle") { 1 } else { 60 };
+
+/// Free space is queried this often while the WAL grows by a memtable's size: what puts take
+/// between two queries is a small part of the reserve.
+const LOOKS_PER_MEMTABLE: u64 = 4;
 
 /// A leader waits at most this share of a sync for writers to join: this costs 3 % if none joins,
 /// and halves the number of syncs if one does.

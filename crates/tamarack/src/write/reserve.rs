@@ -22,8 +22,9 @@
 //! reserve with tombstones. A refused delete makes the memtable immutable, so that the tombstones
 //! in it take effect. Tables are small on a small disk ([`Reserve::table_bytes`]).
 //!
-//! Free space is queried whenever a memtable becomes immutable and a flush or a compaction begins,
-//! and every half second while it is low: writes are refused then, so that no flush would query it.
+//! Free space is queried four times for each memtable of writes, whenever a flush or a compaction
+//! begins, and every half second while it is low: writes are refused then, so that no write would
+//! query it.
 //! Space that others use in between goes unnoticed; the WAL, which preallocates, then finds the
 //! disk full, which is as harmless. Writers read one flag.
 

@@ -93,14 +93,14 @@ fn puts_leave_the_reserve_to_flushes_and_compactions() -> Result<()> {
     Ok(())
 }
 
-/// The default reserve of an empty tree is eight memtables (or WAL segments), or a quarter of a
+/// The default reserve of an empty tree is four memtables and pieces of the WAL, or a quarter of a
 /// small disk; without a limit of the disk there is none.
 #[test]
 fn the_default_suits_small_disks() -> Result<()> {
     let sim = SimEnv::new(1);
     let (db, _) = open(&sim, None)?;
     assert_eq!(db.stats().disk, None);
-    for (capacity, reserve) in [(1 << 30, 512 << 10), (100 * PAGE_BYTES, 25 * PAGE_BYTES)] {
+    for (capacity, reserve) in [(1 << 30, 320 << 10), (100 * PAGE_BYTES, 25 * PAGE_BYTES)] {
         sim.set_capacity(Some(capacity));
         let disk = db.stats().disk.expect("there is a limit");
         assert_eq!((disk.total_bytes, disk.reserve_bytes, disk.is_low), (capacity, reserve, false));
