@@ -23,8 +23,10 @@
 //!   which tables a compaction had already replaced: keys that it had removed for good may come
 //!   back. The report says so. An ingest that was interrupted when its tables were finished may
 //!   pass for one that ended. The sequence numbers of an ingest's entries follow from its last
-//!   table; without that, they count as written right after the last sequence number known to be
-//!   older, and the report says so.
+//!   table. If its properties are lost too, the entries count as the earliest that they can be: as
+//!   written right after what is known to be older (`verify::ingests`). They hide nothing younger
+//!   then, but may be hidden by what was written between that and the end of the ingest. The report
+//!   lists the keys and the sequence numbers for which that can be so.
 //! * **A WAL that opening would refuse** becomes tables: each record that is whole, in the order of
 //!   sequence numbers. A record is a commit group, so that a batch is there whole or not at all.
 //!   Entries that tables have already are not taken from the WAL.

@@ -21,6 +21,7 @@
 mod ages;
 mod examine;
 mod identity;
+mod ingests;
 
 pub(crate) use examine::{Examination, Found};
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tamarack_env::{Access, Env, File};
 
-use super::{Profile, Record, RecordScan, Segment};
+use super::{Dropped, Profile, Record, RecordScan, Segment};
 use crate::error::{Error, Result};
 use crate::format::checksum::Place;
 use crate::format::record::{FILE_HEADER_BYTES, FileHeader, HeaderFlaw, Position, record_at};
@@ -148,6 +148,13 @@ impl Survey {
     /// That it has something in it that cannot have been left by a crash.
     pub fn no_header(&self) -> Error {
         Error::corruption(&self.path, 0, NO_HEADER)
+    }
+
+    /// The beginning of a header, which a crash left and which is dropped.
+    pub fn torn_header(&self) -> Dropped {
+        let (path, bytes) = (self.path.clone(), self.scan.written_bytes);
+        let why = "the file's header is not whole, and nothing follows it".to_owned();
+        Dropped { path, offset: 0, bytes, commit_groups: 0, why }
     }
 
     /// Cuts off what follows `end` (in bytes of the file) if `is_cut`, writes again what may only

@@ -24,9 +24,7 @@ use crate::journal::{Position, Segment};
 use crate::merge::Source;
 use crate::options::{DEFAULT_POLICY, Resolved, parse_policy};
 use crate::step;
-use crate::table::{
-    FilterSettings, ReadPolicy, Salvage, Table, TableBuilder, TableCursor, TableSettings, TableStorage,
-};
+use crate::table::{FilterSettings, ReadPolicy, Table, TableBuilder, TableCursor, TableSettings, TableStorage};
 use crate::tree::broken::Broken;
 use crate::tree::design;
 use crate::tree::manifest::Manifest;
@@ -108,8 +106,7 @@ impl Maker<'_> {
         match part {
             Part::Table { meta, range } => Ok(vec![(meta.clone(), range.clone())]),
             Part::Damaged { id, meta, range } => {
-                let path = FileName::Table(id.0).path(self.dir);
-                let salvage = Salvage::read(self.env(), &path, self.plan.database, *id, meta.as_deref())?;
+                let salvage = self.examination.salvage(self.env(), self.dir, id.0, meta.as_deref())?;
                 let mut writer = Writer::new(self);
                 salvage.visit(&mut |entry| if holds(range, entry.key) { writer.add(entry) } else { Ok(()) })?;
                 writer.finish()

@@ -39,7 +39,7 @@ impl<P> Unit<P> {
         if self.end_included { *self.end < *key } else { *self.end <= *key }
     }
 
-    fn shares_keys(&self, other: &Self) -> bool {
+    pub(super) fn shares_keys(&self, other: &Self) -> bool {
         !self.ends_before(&other.first) && !other.ends_before(&self.first)
     }
 

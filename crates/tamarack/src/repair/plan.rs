@@ -20,7 +20,7 @@ use crate::format::edit::{KeyRange, ShapeBlob, SliceSpec};
 use crate::format::meta::{EditNumber, TableId, TableMeta, TreeId};
 use crate::format::names::FileName;
 use crate::format::table::Properties;
-use crate::table::{LostKeys, Salvage, Table, TableStorage};
+use crate::table::{LostKeys, Table, TableStorage};
 use crate::tree::version::TreeVersion;
 use crate::verify::{Examination, Found};
 
@@ -104,7 +104,10 @@ impl Planner<'_> {
             let (youngest, last) = self.wal(rebuilt, in_tables)?;
             flushed_through = flushed_through.max(last);
             if rebuilt {
-                runs = levels(arrange(all.into_iter().chain(youngest).collect()));
+                let all: Vec<_> = all.into_iter().chain(youngest).collect();
+                let unordered = self.unordered(&all);
+                self.report.lost.extend(unordered);
+                runs = levels(arrange(all));
             } else {
                 runs.splice(0..0, youngest.into_iter().rev().map(|unit| (1, vec![unit])));
             }
@@ -221,6 +224,30 @@ impl Planner<'_> {
         Ok(all)
     }
 
+    /// The ingested tables that nothing dates, with the keys that other sources have too, and with
+    /// the sequence numbers of which nobody knows whether they are older.
+    fn unordered(&self, units: &[Unit<Part>]) -> Vec<Lost> {
+        let guessed = |unit: &Unit<Part>| match &unit.parts[..] {
+            [Part::Table { meta, .. }] => Some(meta.id).zip(self.examination.guessed.get(&meta.id.0)),
+            [Part::Damaged { id, .. }] => Some(*id).zip(self.examination.guessed.get(&id.0)),
+            _ => None,
+        };
+        let lost = units.iter().filter_map(|unit| {
+            let (table, placed) = guessed(unit)?;
+            let is_unordered = |other: &&Unit<Part>| other.largest > placed.after && other.shares_keys(unit);
+            let others = || units.iter().filter(|other| !std::ptr::eq(*other, unit)).filter(is_unordered);
+            let last = others().map(|other| other.largest).max()?.max(unit.largest);
+            Some(Lost {
+                path: FileName::Table(table.0).path(self.dir),
+                from: others().map(|other| &other.first).min().max(Some(&unit.first)).cloned(),
+                to: others().map(|other| &other.end).max().min(Some(&unit.end)).cloned(),
+                sequences: Some((placed.after.next().0, last.0)),
+                entries: None,
+            })
+        });
+        lost.collect()
+    }
+
     /// The readable parts of these slices of a table, one unit for each, and their losses.
     fn units(&mut self, number: u64, specs: &[SliceSpec], lost: &mut Vec<Lost>) -> Result<Vec<Option<Unit<Part>>>> {
         let path = FileName::Table(number).path(self.dir);
@@ -242,7 +269,7 @@ impl Planner<'_> {
             self.report.replaced.push(Replaced { path, aside: None, entries: 0 });
             return Ok(specs.iter().map(|_| None).collect());
         }
-        let salvage = Salvage::read(&**self.env, &path, self.database, TableId(number), meta)?;
+        let salvage = self.examination.salvage(&**self.env, self.dir, number, meta)?;
         let mut counted: Vec<Properties> = vec![Properties::default(); specs.len()];
         salvage.visit(&mut |entry| {
             for (_, counted) in specs.iter().zip(&mut counted).filter(|(spec, _)| holds(&spec.range, entry.key)) {

@@ -13,9 +13,9 @@
 //!
 //! * its checksum matches, and, where the index points to it, the index's as well;
 //! * its entries ascend, and follow those of the blocks before it;
-//! * without an index: it is not of the form of an index block, all of whose values are locations
-//!   of blocks before it. (Data all of whose values have that form, and point to damaged blocks, is
-//!   lost with its index.)
+//! * without a top index, which says where the data ends: it is not of the form of an index block,
+//!   all of whose values are locations of blocks before it. (Data all of whose values have that
+//!   form, and point to damaged blocks, is lost with the top index.)
 //!
 //! Total: any bytes give some entries and some problems. Takes the whole file into memory.
 
@@ -99,10 +99,15 @@ impl Salvage {
             None => meta.cloned(),
         };
         salvage.walk(&index)?;
-        salvage.base = expected.as_ref().map_or(Sequence::ZERO, |meta| meta.sequence_base);
-        salvage.counted.set_sequence_base(salvage.base);
+        salvage.set_sequence_base(expected.as_ref().map_or(Sequence::ZERO, |meta| meta.sequence_base));
         salvage.compare(expected.as_ref());
         Ok(salvage)
+    }
+
+    /// Sets the sequence base of an ingested table whose properties do not say it.
+    pub fn set_sequence_base(&mut self, base: Sequence) {
+        self.base = base;
+        self.counted.set_sequence_base(base);
     }
 
     /// All damage, each with file and offset.
@@ -280,7 +285,7 @@ impl Salvage {
             let known = next_known.filter(|handle| handle.offset == at);
             let limit = next_known.map_or(end, |handle| handle.offset);
             let found = known.or_else(|| search.block_at(at, limit));
-            let outcome = found.map(|handle| self.take(&handle, known.is_none(), &mut last));
+            let outcome = found.map(|handle| self.take(&handle, known.is_none() && index.begins.is_none(), &mut last));
             match (found, outcome) {
                 (Some(handle), Some(Ok(Taken::Data { first }))) => {
                     search.found(&handle);

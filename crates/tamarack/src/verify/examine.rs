@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use tamarack_env::{Env, Lock};
 
+use super::ingests::{self, Ingests, Placed, Used};
 use super::{VerifyReport, add_new, ages, identity};
 use crate::directory::Listing;
 use crate::engine::{no_database, not_a_directory, share_lock, take_lock};
@@ -30,7 +31,7 @@ use crate::tree::broken::Broken;
 use crate::tree::manifest::survey::ManifestSurvey;
 use crate::tree::table_file::TableFiles;
 use crate::tree::version::Version;
-use crate::wal::{self, Findings, Position, RecoverySettings, Tail};
+use crate::wal::{self, Findings, FoundSegment, Position, RecoverySettings, Tail};
 
 /// An examined, closed database. Holds the lock.
 pub(crate) struct Examination {
@@ -39,6 +40,8 @@ pub(crate) struct Examination {
     pub(crate) database: Option<u64>,
     /// All tables that exist or should exist, by number.
     pub(crate) tables: BTreeMap<u64, Found>,
+    /// The guessed places of ingested tables that nothing dates, by the table's number.
+    pub(crate) guessed: BTreeMap<u64, Placed>,
     /// The WAL; `None` if the database's id is not known.
     pub(crate) wal: Option<Findings>,
     /// True if some file shows that the manifest has lost edits.
@@ -92,8 +95,8 @@ impl Examination {
         };
         let mut report = VerifyReport { problems: manifest.problems.clone(), ..VerifyReport::default() };
         report.problems.extend(manifest.version.as_ref().and_then(|version| check_levels(&manifest, version)));
-        let (tables, lost_edits) = (BTreeMap::new(), !manifest.is_complete);
-        let mut all = Self { manifest, database, tables, wal: None, lost_edits, report, _lock: lock };
+        let (tables, guessed, lost_edits) = (BTreeMap::new(), BTreeMap::new(), !manifest.is_complete);
+        let mut all = Self { manifest, database, tables, guessed, wal: None, lost_edits, report, _lock: lock };
         if let Some(database) = database {
             // Before tables are read: if edits are lost, tables without a name matter too.
             all.lost_edits |= wal::last_edit_named(&**env, dir, database)? > all.last_edit();
@@ -137,33 +140,35 @@ impl Examination {
             .flat_map(Version::tables)
             .map(|t| (t.id().0, TableMeta::clone(t.meta())))
             .collect();
-        let mut unnamed: BTreeMap<u64, Option<TableMeta>> = BTreeMap::new();
+        let (mut unnamed, mut endless) = (BTreeMap::new(), BTreeSet::new());
         for number in there.iter().copied().filter(|number| !named.contains_key(number)) {
             // A table that the manifest once named is certainly obsolete.
             if self.manifest.named.contains(&TableId(number)) {
                 continue;
             }
             let path = FileName::Table(number).path(dir);
-            let meta = match Table::read_meta(&**env, &path, database) {
-                Ok(meta) => Some(meta),
-                Err(Error::Corruption { .. }) => None,
+            match Table::read_meta(&**env, &path, database) {
+                Ok(meta) => {
+                    self.check_unnamed(&path, &meta);
+                    unnamed.insert(number, meta);
+                }
+                Err(Error::Corruption { .. }) => {
+                    endless.insert(number);
+                }
                 Err(error) => return Err(error),
-            };
-            self.check_unnamed(&path, meta.as_ref());
-            unnamed.insert(number, meta);
+            }
         }
-        let undated = date_ingests(&named, &mut unnamed);
-        let all_bytes: u64 = named.values().chain(unnamed.values().flatten()).map(|meta| meta.file_bytes).sum();
+        let all_bytes: u64 = named.values().chain(unnamed.values()).map(|meta| meta.file_bytes).sum();
         let is_incomplete = !self.manifest.is_complete;
         let check = Check { env, dir, storage, database, all_bytes, is_incomplete };
-        for (number, meta) in named {
-            let found = check.named(meta, there.contains(&number), &mut self.report, progress)?;
-            self.tables.insert(number, found);
+        for (number, meta) in &named {
+            let found = check.named(meta.clone(), there.contains(number), &mut self.report, progress)?;
+            self.tables.insert(*number, found);
         }
         // Where a table is missing and there are unnamed ones, one of these may have taken its
         // place.
         let is_missing = self.tables.values().any(|found| matches!(found, Found::Missing(_)));
-        self.lost_edits |= is_missing && !unnamed.is_empty();
+        self.lost_edits |= is_missing && !(unnamed.is_empty() && endless.is_empty());
         let are_whole = self.tables.values().all(|found| !matches!(found, Found::Damaged(_) | Found::Missing(_)));
         if let Some(version) = self.manifest.version.as_ref().filter(|_| are_whole)
             && let Err(error) = ages::check(version, dir)
@@ -172,44 +177,60 @@ impl Examination {
         }
         self.wal(env, dir, database)?;
         let needs_all = self.lost_edits || self.wal.as_ref().is_some_and(|wal| !wal.is_sound);
+        if !needs_all {
+            self.tables.extend(unnamed.into_iter().map(|(number, meta)| (number, Found::Unnamed(meta))));
+            self.tables.extend(endless.into_iter().map(|number| (number, Found::Unfinished)));
+            return Ok(());
+        }
+        // They may be unfinished, or named by a lost edit.
+        let mut damaged = BTreeMap::new();
+        for number in endless {
+            let salvage = Salvage::read(&**env, &FileName::Table(number).path(dir), database, TableId(number), None)?;
+            self.report.problems.extend_from_slice(salvage.problems());
+            damaged.insert(number, salvage.counted().clone());
+        }
+        let wal: Vec<Used> =
+            self.wal.iter().flat_map(|wal| &wal.segments).filter_map(FoundSegment::sequences).collect();
+        let flushed_through = self.flushed_through();
+        let unknown = Ingests { named: &named, unnamed: &mut unnamed, damaged: &damaged, wal: &wal, flushed_through };
+        self.guessed = ingests::date(unknown);
+        for (number, placed) in &self.guessed {
+            let what = format!(
+                "the table is one of an ingest, and nothing says when its entries were written: they count as written after sequence {}",
+                placed.after.0
+            );
+            self.report.problems.push(Error::corruption(&FileName::Table(*number).path(dir), 0, what));
+        }
         for (number, meta) in unnamed {
-            if let Some(meta) = meta.as_ref().filter(|_| needs_all && undated.contains(&number)) {
-                let what = format!(
-                    "the table is one of an ingest whose last table is missing, so that nothing says when its entries were written: they count as written after sequence {}",
-                    meta.sequence_base.0
-                );
-                self.report.problems.push(Error::corruption(&FileName::Table(number).path(dir), 0, what));
-            }
-            let found = match meta {
-                Some(meta) if needs_all => check.named(meta, true, &mut self.report, progress)?,
-                Some(meta) => Found::Unnamed(meta),
-                // It may be unfinished, or named by a lost edit.
-                None if needs_all => {
-                    let path = FileName::Table(number).path(dir);
-                    let salvage = Salvage::read(&**env, &path, database, TableId(number), None)?;
-                    self.report.problems.extend_from_slice(salvage.problems());
-                    // Outside of ingested tables, one entry has the first sequence number.
-                    if salvage.counted().entries > 1 && salvage.counted().largest_sequence == Sequence(1) {
-                        let what = "the table is one of an ingest, but nothing says when its entries were written: they count as the oldest";
-                        self.report.problems.push(Error::corruption(&path, 0, what));
-                    }
-                    Found::Damaged(None)
-                }
-                None => Found::Unfinished,
-            };
+            let found = check.named(meta, true, &mut self.report, progress)?;
             self.tables.insert(number, found);
         }
+        self.tables.extend(damaged.into_keys().map(|number| (number, Found::Damaged(None))));
         Ok(())
     }
 
+    /// The readable part of the table with that number; `meta` is known of it.
+    ///
+    /// # Errors
+    /// As [`Salvage::read`].
+    pub(crate) fn salvage(&self, env: &dyn Env, dir: &Path, number: u64, meta: Option<&TableMeta>) -> Result<Salvage> {
+        let database = self.database.expect("without it nothing can be checked");
+        let path = FileName::Table(number).path(dir);
+        let mut salvage = Salvage::read(env, &path, database, TableId(number), meta)?;
+        if let Some(placed) = self.guessed.get(&number) {
+            salvage.set_sequence_base(placed.base);
+        }
+        Ok(salvage)
+    }
+
     /// A table that was made after a later edit than the manifest has.
-    fn check_unnamed(&mut self, path: &Path, meta: Option<&TableMeta>) {
+    fn check_unnamed(&mut self, path: &Path, meta: &TableMeta) {
         let edit = self.last_edit();
         if !self.manifest.is_complete {
             // That is known and reported.
             return;
         }
-        if let Some(meta) = meta.filter(|meta| meta.created_after > edit) {
+        if meta.created_after > edit {
             let (made, last) = (meta.created_after.0, edit.0);
             let what = format!(
                 "this table was made after edit {made}, but the manifest ends with edit {last}: the manifest has lost edits"
@@ -284,28 +305,6 @@ impl Examination {
         });
         self.report.unnamed = paths.collect::<Vec<PathBuf>>();
     }
-}
-
-/// Gives tables that the manifest does not name the sequence base of their ingest, which its last
-/// table knows. Returns the tables of other ingests, which have the largest lower bound.
-fn date_ingests(named: &BTreeMap<u64, TableMeta>, unnamed: &mut BTreeMap<u64, Option<TableMeta>>) -> BTreeSet<u64> {
-    let mut bases: BTreeMap<u64, (bool, Sequence)> = BTreeMap::new();
-    let of_manifest = named.values().map(|meta| (true, meta));
-    for (is_exact, meta) in of_manifest.chain(unnamed.values().flatten().map(|meta| (false, meta))) {
-        let Some(part) = meta.ingest else { continue };
-        let base = bases.entry(part.first_table).or_default();
-        *base = (*base).max((is_exact || part.is_last, meta.sequence_base));
-    }
-    let mut undated = BTreeSet::new();
-    for meta in unnamed.values_mut().flatten() {
-        let Some(part) = meta.ingest else { continue };
-        let (is_exact, base) = bases[&part.first_table];
-        meta.properties.set_sequence_base(base);
-        if !is_exact {
-            undated.insert(meta.id.0);
-        }
-    }
-    undated
 }
 
 /// The parts needed for checking tables.

@@ -33,7 +33,7 @@ use crate::journal::{Growth, Profile, Steps};
 use crate::step;
 
 pub use crate::journal::{Dropped, Position, Record, Tail};
-pub use recovery::findings::{Findings, last_edit_named};
+pub use recovery::findings::{Findings, FoundSegment, last_edit_named};
 pub use recovery::{Recovered, RecoverySettings, read, recover};
 pub use writer::{Wal, WalSettings};
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use tamarack_env::{Access, Env};
 
 use super::{RecoverySettings, blamed, check_header, drain_stale, for_entries, numbers, replay_survey, survey_all};
-use crate::entry::Entry;
+use crate::entry::{Entry, Sequence};
 use crate::error::{Error, Result};
 use crate::format::meta::{EditNumber, TreeId};
 use crate::format::record::FileHeader;
@@ -23,8 +23,9 @@ pub struct Findings {
     surveys: Vec<Survey>,
     /// What is wrong, below what was durable.
     pub problems: Vec<Error>,
-    /// The end that a crash left torn: nothing in it was promised.
-    pub torn: Option<Dropped>,
+    /// The end that a crash left torn, and segments whose headers are not whole, which a crash
+    /// interrupted: nothing in them was promised.
+    pub torn: Vec<Dropped>,
     /// True if opening takes the WAL as it is.
     pub is_sound: bool,
     /// The segments that are needed, old to young.
@@ -102,11 +103,15 @@ impl Findings {
             problems.extend(later.filter(|error| place_of(error).is_none_or(|place| !known.contains(&place))));
         }
         // One that was being made when a crash came is no damage, unless something is missing.
-        let begun = unborn.iter().filter(|survey| !sound && survey.scan.written_bytes > 0);
-        problems.extend(begun.map(Survey::no_header));
+        let begun = || unborn.iter().filter(|survey| survey.scan.written_bytes > 0);
+        let torn = if sound {
+            chain.dropped.clone().into_iter().chain(begun().map(Survey::torn_header)).collect()
+        } else {
+            problems.extend(begun().map(Survey::no_header));
+            Vec::new()
+        };
         let end = surveys.iter().map(Survey::end_position).max().unwrap_or_default().max(chain.durable).max(chain.end);
         let segments = surveys.iter().map(FoundSegment::of).collect();
-        let torn = chain.dropped.filter(|_| sound);
         let is_sound = sound && problems.is_empty();
         Ok(Self { surveys, problems, torn, is_sound, segments, entries, end, next_number })
     }
@@ -151,6 +156,13 @@ impl FoundSegment {
             header: survey.header.ok(),
             records: survey.scan.all().copied().collect(),
         }
+    }
+
+    /// The first and the last sequence number in it, if it has entries.
+    pub fn sequences(&self) -> Option<(Sequence, Sequence)> {
+        let first = self.records.iter().map(|record| record.head.first).min()?;
+        let next = self.records.iter().map(|record| record.head.next()).max()?;
+        (first < next).then(|| (Sequence(first), Sequence(next - 1)))
     }
 }
 

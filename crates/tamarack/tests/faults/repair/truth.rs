@@ -103,7 +103,7 @@ impl Truth {
             let mut end = FILE_HEADER_BYTES as usize;
             for record in &segment.records {
                 let is_torn = |torn: &tamarack::Dropped| torn.path == segment.path && record.offset >= torn.offset;
-                if wal.torn.as_ref().is_some_and(is_torn) {
+                if wal.torn.iter().any(is_torn) {
                     wal_ends.insert(segment.path.clone(), end);
                     break 'segments;
                 }
@@ -126,7 +126,7 @@ impl Truth {
                 });
             }
             wal_ends.insert(segment.path.clone(), end);
-            if wal.torn.as_ref().is_some_and(|torn| torn.path == segment.path) {
+            if wal.torn.iter().any(|torn| torn.path == segment.path) {
                 break;
             }
         }
