@@ -66,6 +66,7 @@ pub(crate) fn area(path: &str) -> &'static str {
         ("crates/", "engine"),
         ("bench/", "bench"),
         ("fuzz/", "fuzz"),
+        ("qa/", "qa"),
     ];
     AREAS.iter().find(|(beginning, _)| path.starts_with(beginning)).map_or("documents", |(_, area)| area)
 }
