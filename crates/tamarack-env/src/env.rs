@@ -329,6 +329,13 @@ pub trait File: Send + Sync + Debug {
         Ok(())
     }
 
+    /// Reads the whole file, as long as it is now.
+    fn read_all(&self) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; usize::try_from(self.len()?).map_err(|_| io::ErrorKind::OutOfMemory)?];
+        self.read_exact_at(&mut bytes, 0)?;
+        Ok(bytes)
+    }
+
     /// Writes all of `bytes`.
     fn write_all_at(&self, mut bytes: &[u8], mut offset: u64, step: Step) -> io::Result<()> {
         while !bytes.is_empty() {

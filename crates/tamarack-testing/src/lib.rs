@@ -5,6 +5,7 @@
 //! | `random` | the one generator of seeded random numbers |
 //! | `seeds` | which seeds a randomised test tries, from the environment |
 //! | `stored` | files of the repository that a test compares, and rewrites if that is asked for |
+//! | `files` | whole files of an environment, and all files of a directory |
 //! | `directory` | an empty directory of the real file system for one test |
 //!
 //! Knows no crate but the environment, so that the tests of each can use it.
@@ -15,11 +16,13 @@
 )]
 
 mod directory;
+mod files;
 mod random;
 mod seeds;
 mod stored;
 
 pub use directory::TestDir;
+pub use files::{read_dir, read_file, write_dir, write_file};
 pub use random::Random;
 pub use seeds::{number, seed, seeds};
 pub use stored::{assert_stored, rewrites, stored};

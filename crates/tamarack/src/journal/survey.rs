@@ -50,7 +50,7 @@ impl Survey {
         let path = (profile.name)(number).path(dir);
         let failed = |error| Error::io(profile.reading, &path, error);
         let file = env.open(&path, access).map_err(failed)?;
-        let bytes = read_all(file.as_ref()).map_err(failed)?;
+        let bytes = file.read_all().map_err(failed)?;
         let header = header(&bytes, profile, number, database);
         let database = database.or(header.ok().map(|header| header.database)).unwrap_or_default();
         let place = Place::new(database, profile.kind, number);
@@ -107,7 +107,7 @@ impl Survey {
 
     /// All of its bytes once more; they are not kept, as a journal may be larger than memory.
     pub fn read_again(&self) -> Result<Vec<u8>> {
-        read_all(self.file.as_ref()).map_err(|error| self.failed(self.profile.reading, error))
+        self.file.read_all().map_err(|error| self.failed(self.profile.reading, error))
     }
 
     /// The payload of a record that the scan found, in `bytes` of the file.
@@ -205,10 +205,4 @@ fn header(
     let header = FileHeader::decode(bytes, profile.kind, number)?;
     let is_ours = database.is_none_or(|database| database == header.database);
     if is_ours { Ok(header) } else { Err(HeaderFlaw::Damaged) }
-}
-
-fn read_all(file: &dyn File) -> io::Result<Vec<u8>> {
-    let mut bytes = vec![0; usize::try_from(file.len()?).map_err(|_| io::ErrorKind::OutOfMemory)?];
-    file.read_exact_at(&mut bytes, 0)?;
-    Ok(bytes)
 }

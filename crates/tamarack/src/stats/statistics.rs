@@ -141,55 +141,8 @@ impl Summed for f64 {
 /// [`Counter`] for each `u64` and [`Seconds`] for each `f64`, to `Name::counted`, which reads them,
 /// and to `Name::COUNTERS`. With `sums;` in front, values can be added and subtracted.
 macro_rules! statistics {
-    (sums;
-        $(#[$about:meta])* pub struct $name:ident {
-            $($(#[doc = $meaning:literal])* $field:ident: $type:ty $(, $unit:literal)?;)*
-        }
-        $($(#[$counters_about:meta])* counters $counters:ident {
-            $($(#[doc = $counter_meaning:literal])* $counter:ident: $counted:ty, $counter_unit:literal;)*
-            $(+ { $($(#[$own_about:meta])* $own:ident: $own_type:ty,)* })?
-        })?
-    ) => {
-        $crate::stats::statistics::statistics! {
-            $(#[$about])* pub struct $name {
-                $($(#[doc = $meaning])* $field: $type $(, $unit)?;)*
-            }
-            $($(#[$counters_about])* counters $counters {
-                $($(#[doc = $counter_meaning])* $counter: $counted, $counter_unit;)*
-                $(+ { $($(#[$own_about])* $own: $own_type,)* })?
-            })?
-        }
-
-        impl std::ops::Add for $name {
-            type Output = Self;
-
-            fn add(self, other: Self) -> Self {
-                Self {
-                    $($field: self.$field + other.$field,)*
-                    $($($counter: self.$counter + other.$counter,)*)?
-                }
-            }
-        }
-
-        impl std::ops::AddAssign for $name {
-            fn add_assign(&mut self, other: Self) {
-                *self = *self + other;
-            }
-        }
-
-        impl std::ops::Sub for $name {
-            type Output = Self;
-
-            /// Returns what was added since `earlier`, a value of the same open database.
-            fn sub(self, earlier: Self) -> Self {
-                Self {
-                    $($field: self.$field - earlier.$field,)*
-                    $($($counter: self.$counter - earlier.$counter,)*)?
-                }
-            }
-        }
-    };
     (
+        $($sums:ident;)?
         $(#[$about:meta])* pub struct $name:ident {
             $($(#[doc = $meaning:literal])* $field:ident: $type:ty $(, $unit:literal)?;)*
         }
@@ -246,6 +199,8 @@ macro_rules! statistics {
             }
         }
 
+        $crate::stats::statistics::sums! { $($sums)? $name { $($field)* $($($counter)*)? } }
+
         $(
             impl $name {
                 /// Names of the statistics that are counters of the engine since opening.
@@ -272,3 +227,33 @@ macro_rules! statistics {
     };
 }
 pub(crate) use statistics;
+
+/// Addition and subtraction of a table's struct, field by field, if its name follows `sums`.
+macro_rules! sums {
+    ($name:ident $fields:tt) => {};
+    (sums $name:ident { $($field:ident)* }) => {
+        impl std::ops::Add for $name {
+            type Output = Self;
+
+            fn add(self, other: Self) -> Self {
+                Self { $($field: self.$field + other.$field,)* }
+            }
+        }
+
+        impl std::ops::AddAssign for $name {
+            fn add_assign(&mut self, other: Self) {
+                *self = *self + other;
+            }
+        }
+
+        impl std::ops::Sub for $name {
+            type Output = Self;
+
+            /// Returns what was added since `earlier`, a value of the same open database.
+            fn sub(self, earlier: Self) -> Self {
+                Self { $($field: self.$field - earlier.$field,)* }
+            }
+        }
+    };
+}
+pub(crate) use sums;

@@ -479,16 +479,6 @@ fn open(env: &dyn Env, path: &Path, access: Access) -> Result<Arc<dyn File>> {
     env.open(path, access).map_err(|source| Error::io("manifest: open", path, source))
 }
 
-fn read_all(file: &dyn File, path: &Path) -> Result<Vec<u8>> {
-    let read = || {
-        let length = usize::try_from(file.len()?).map_err(std::io::Error::other)?;
-        let mut bytes = vec![0; length];
-        file.read_exact_at(&mut bytes, 0)?;
-        Ok(bytes)
-    };
-    read().map_err(|source| Error::io("manifest: read", path, source))
-}
-
 fn remove(env: &dyn Env, path: &Path, step: Step) -> Result<()> {
     env.remove(path, step).map_err(|source| Error::io(step.0, path, source))
 }
@@ -496,7 +486,8 @@ fn remove(env: &dyn Env, path: &Path, step: Step) -> Result<()> {
 /// The number of the manifest that `CURRENT` names.
 fn read_current(env: &dyn Env, dir: &Path) -> Result<u64> {
     let path = FileName::Current.path(dir);
-    let content = read_all(&*open(env, &path, Access::Read)?, &path)?;
+    let content = open(env, &path, Access::Read)?.read_all();
+    let content = content.map_err(|source| Error::io("manifest: read", &path, source))?;
     decode_current(&content)
         .ok_or_else(|| Error::corruption(&path, 0, "it does not name a manifest, or its checksum is wrong"))
 }

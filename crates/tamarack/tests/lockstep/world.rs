@@ -211,9 +211,7 @@ impl World {
     pub(crate) fn bytes(&self) -> std::io::Result<BTreeMap<OsString, Vec<u8>>> {
         let (env, dir) = (self.place.env(), self.place.dir());
         let read = |name: OsString| {
-            let file = env.open(&dir.join(&name), Access::Read)?;
-            let mut bytes = vec![0; file.len()? as usize];
-            file.read_exact_at(&mut bytes, 0)?;
+            let bytes = env.open(&dir.join(&name), Access::Read)?.read_all()?;
             Ok((name, bytes))
         };
         env.list(&dir)?.into_iter().map(read).collect()

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use tamarack::fuzz::{JOURNAL_PLACE, TABLE_PLACE, TARGETS, journal_input};
 use tamarack::internals::{FilterKind, FilterSettings, TableBuilder, TableSettings};
-use tamarack_env::{Access, Env, MemoryEnv, OsEnv, Step};
+use tamarack_env::{Env, MemoryEnv, OsEnv};
 use tamarack_format::block::{BlockBuilder, Compression};
 use tamarack_format::checksum::FileKind;
 use tamarack_format::entry::{Entry, EntryKind, Sequence};
@@ -17,18 +17,10 @@ use tamarack_format::group::Group;
 use tamarack_format::meta::{EditNumber, TreeId};
 use tamarack_format::names::FileName;
 use tamarack_format::record::{FILE_HEADER_BYTES, FileHeader, Position, RecordBuffer, record_at};
-
-const STEP: Step = Step("test: write a file");
+use tamarack_testing::{read_dir, read_file, write_file};
 
 fn corpus(target: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target)
-}
-
-fn read(env: &dyn Env, path: &Path) -> Vec<u8> {
-    let file = env.open(path, Access::Read).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let mut bytes = vec![0; file.len().expect("a length") as usize];
-    file.read_exact_at(&mut bytes, 0).expect("the file's bytes");
-    bytes
 }
 
 /// Every target has inputs, and none of them makes it panic.
@@ -38,12 +30,11 @@ fn kept_inputs_do_no_harm() {
     write_seeds(&env);
     for (name, target) in TARGETS {
         let directory = corpus(name);
-        let names = env.list(&directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
-        assert!(!names.is_empty(), "{}: the target has no inputs", directory.display());
-        for input in names {
-            let path = directory.join(input);
-            println!("{}", path.display());
-            target(&read(&*env, &path));
+        let inputs = read_dir(&*env, &directory);
+        assert!(!inputs.is_empty(), "{}: the target has no inputs", directory.display());
+        for (input, bytes) in inputs {
+            println!("{}", directory.join(input).display());
+            target(&bytes);
         }
     }
 }
@@ -54,10 +45,7 @@ fn write_seeds(env: &Arc<dyn Env>) {
     }
     let seeds = block_seeds().into_iter().chain(wal_seeds()).chain(manifest_seeds()).chain(table_seeds());
     for (target, name, bytes) in seeds {
-        let path = corpus(target).join(name);
-        let _ = env.remove(&path, STEP);
-        let file = env.create(&path, STEP).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        file.write_all_at(&bytes, 0, STEP).expect("space on the disk");
+        write_file(&**env, &corpus(target).join(name), &bytes);
     }
 }
 
@@ -183,7 +171,7 @@ fn table_seeds() -> Vec<Seed> {
                 builder.add(Entry { key, sequence: *sequence, kind: *kind, value }).expect("space on the disk");
             }
             builder.finish().expect("space on the disk");
-            let bytes = read(&*env, &FileName::Table(id.0).path(Path::new("")));
+            let bytes = read_file(&*env, &FileName::Table(id.0).path(Path::new("")));
             ("table", name.to_owned(), bytes)
         };
     let mut seeds = vec![

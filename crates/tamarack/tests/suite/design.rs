@@ -7,28 +7,22 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tamarack::{AdvancedOptions, Db, Options};
-use tamarack_env::{Access, Env, MemoryEnv};
+use tamarack_env::{Env, MemoryEnv};
 use tamarack_format::checksum::FileKind;
 use tamarack_format::current::decode_current;
 use tamarack_format::edit::{Change, Edit};
 use tamarack_format::names::FileName;
 use tamarack_format::record::{FILE_HEADER_BYTES, FileHeader, record_at};
 use tamarack_format::shape::TreeDesign;
+use tamarack_testing::read_file;
 
 const DIR: &str = "/db";
-
-fn read(env: &dyn Env, path: &Path) -> Vec<u8> {
-    let file = env.open(path, Access::Read).expect("it is there");
-    let mut bytes = vec![0; file.len().expect("a length") as usize];
-    file.read_exact_at(&mut bytes, 0).expect("its bytes");
-    bytes
-}
 
 /// The design that the manifest holds: policy, filter, bound on space, memtable size.
 fn recorded(env: &dyn Env) -> (String, String, Option<f64>, u64) {
     let dir = Path::new(DIR);
-    let number = decode_current(&read(env, &FileName::Current.path(dir))).expect("CURRENT");
-    let bytes = read(env, &FileName::Manifest(number).path(dir));
+    let number = decode_current(&read_file(env, &FileName::Current.path(dir))).expect("CURRENT");
+    let bytes = read_file(env, &FileName::Manifest(number).path(dir));
     let place = FileHeader::decode(&bytes, FileKind::Manifest, number).expect("a header").place();
     let (mut at, mut found) = (FILE_HEADER_BYTES, None);
     while let Some((head, payload)) = record_at(&bytes, at, place) {

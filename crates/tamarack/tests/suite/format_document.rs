@@ -6,14 +6,11 @@
 
 use std::path::Path;
 
-use tamarack_env::{Access, OsEnv};
+use tamarack_env::OsEnv;
+use tamarack_testing::read_file;
 
 fn file(path: &str) -> Vec<u8> {
-    let (env, path) = (OsEnv::new(), Path::new(env!("CARGO_MANIFEST_DIR")).join(path));
-    let file = env.open(&path, Access::Read).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let mut bytes = vec![0; file.len().expect("a length") as usize];
-    file.read_exact_at(&mut bytes, 0).expect("its bytes");
-    bytes
+    read_file(&*OsEnv::new(), &Path::new(env!("CARGO_MANIFEST_DIR")).join(path))
 }
 
 /// What a line says, without its comment; true if the end of its text is left out.

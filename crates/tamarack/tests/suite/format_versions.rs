@@ -8,35 +8,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tamarack::{AdvancedOptions, Error, Options};
-use tamarack_env::{Access, Env, MemoryEnv, OsEnv, Step};
+use tamarack_env::{Env, MemoryEnv, OsEnv};
 use tamarack_format::checksum::FileKind;
 use tamarack_format::entry::EntryKind;
 use tamarack_format::group::Group;
 use tamarack_format::meta::{EditNumber, TreeId};
 use tamarack_format::names::FileName;
 use tamarack_format::record::{FILE_HEADER_BYTES, FileHeader, Position};
-
-const STEP: Step = Step("test: write a file");
-
-fn read(env: &dyn Env, path: &Path) -> Vec<u8> {
-    let file = env.open(path, Access::Read).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let mut bytes = vec![0; file.len().expect("a length") as usize];
-    file.read_exact_at(&mut bytes, 0).expect("its bytes");
-    bytes
-}
-
-fn write(env: &dyn Env, path: &Path, bytes: &[u8]) {
-    let file = env.create(path, STEP).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    file.write_all_at(bytes, 0, STEP).expect("memory");
-}
-
-/// All files of a directory, with their bytes.
-fn files(env: &dyn Env, dir: &Path) -> Vec<(String, Vec<u8>)> {
-    let mut names: Vec<_> =
-        env.list(dir).expect("a directory").into_iter().map(|name| format!("{}", name.display())).collect();
-    names.sort();
-    names.into_iter().map(|name| (name.clone(), read(env, &dir.join(&name)))).collect()
-}
+use tamarack_testing::{read_dir, read_file, write_dir, write_file};
 
 fn options(env: &Arc<dyn Env>) -> Options {
     Options::default().advanced(AdvancedOptions::default().env(env.clone()))
@@ -48,16 +27,13 @@ fn options(env: &Arc<dyn Env>) -> Options {
 fn a_database_of_version_1_is_refused_and_untouched() {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1/database");
     let (env, dir) = (MemoryEnv::new(0), Path::new("/db"));
-    env.create_dir(dir, STEP).expect("an empty environment");
-    for (name, bytes) in files(&*OsEnv::new(), &golden) {
-        write(&*env, &dir.join(name), &bytes);
-    }
-    let before = files(&*env, dir);
+    let before = read_dir(&*OsEnv::new(), &golden);
+    write_dir(&*env, dir, &before);
     let refused = |error: Error| {
         assert!(matches!(error, Error::OldFormat { version: 1, .. }), "{error:?}");
         let text = error.to_string();
         assert!(text.contains("version 1") && text.contains("export") && text.contains("import"), "{text}");
-        assert!(files(&*env, dir) == before, "the database was changed");
+        assert!(read_dir(&*env, dir) == before, "the database was changed");
     };
     refused(options(&env).open(dir).map(drop).expect_err("version 1"));
     refused(options(&env).open_read_only(dir).map(drop).expect_err("version 1"));
@@ -80,7 +56,7 @@ fn kinds_that_are_not_served_are_refused_by_name() {
         db.put("a", "1").expect("memory");
         drop(db);
         let path = FileName::Wal(1).path(dir);
-        let segment = read(&*env, &path);
+        let segment = read_file(&*env, &path);
         let database = u64::from_le_bytes(segment[16..24].try_into().expect("eight bytes"));
         let (base, created_after) = (Position(0), EditNumber(1));
         let header = FileHeader { kind: FileKind::Wal, database, number: 1, base, first: 1, created_after };
@@ -89,10 +65,9 @@ fn kinds_that_are_not_served_are_refused_by_name() {
         group.push_entry(TreeId(0), kind, b"a", b"12345678value");
         let record = group.record().finish(header.place(), FILE_HEADER_BYTES, 1, 1, base);
         bytes.extend_from_slice(record.expect("a small group"));
-        env.remove(&path, STEP).expect("it is there");
-        write(&*env, &path, &bytes);
+        write_file(&*env, &path, &bytes);
         let error = options(&env).open(dir).map(drop).expect_err("a kind that is not served");
         assert!(matches!(&error, Error::Unsupported { what, .. } if what.contains(name)), "{error:?}");
-        assert!(read(&*env, &path) == bytes, "the WAL was changed");
+        assert!(read_file(&*env, &path) == bytes, "the WAL was changed");
     }
 }

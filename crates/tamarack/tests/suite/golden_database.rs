@@ -27,7 +27,7 @@ use tamarack::internals::{Manifest, TableFiles, TableStorage, Tail};
 use tamarack::{AdvancedOptions, Batch, Compression, Db, Options, Result};
 use tamarack_env::sim::Crash;
 use tamarack_env::sync::{Mutex, Rank};
-use tamarack_env::{Access, Env, MemoryEnv, OsEnv, SimEnv, Step};
+use tamarack_env::{Env, MemoryEnv, OsEnv, SimEnv, Step};
 use tamarack_format::checksum::FileKind;
 use tamarack_format::current::decode_current;
 use tamarack_format::edit::{Change, Edit};
@@ -36,6 +36,7 @@ use tamarack_format::group::Entries;
 use tamarack_format::meta::{EditNumber, TableMeta, TreeId};
 use tamarack_format::names::FileName;
 use tamarack_format::record::{FILE_HEADER_BYTES, FileHeader, RecordHead, record_at};
+use tamarack_testing::{read_dir, read_file, write_file};
 
 const STEP: Step = Step("test: write a file");
 const DIR: &str = "/db";
@@ -47,37 +48,26 @@ fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v2").join(name)
 }
 
-fn read(env: &dyn Env, path: &Path) -> Vec<u8> {
-    let file = env.open(path, Access::Read).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let mut bytes = vec![0; file.len().expect("a length") as usize];
-    file.read_exact_at(&mut bytes, 0).expect("its bytes");
-    bytes
-}
-
-fn write(env: &dyn Env, path: &Path, bytes: &[u8]) {
-    let file = env.create(path, STEP).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    file.write_all_at(bytes, 0, STEP).expect("space on the disk");
-}
-
 /// The stored files, by name.
 fn stored() -> BTreeMap<FileName, Vec<u8>> {
-    let (env, dir) = (OsEnv::new(), golden("database"));
-    let names = env.list(&dir).unwrap_or_else(|error| panic!("{}: {error}", dir.display()));
-    let names = names.iter().map(|name| FileName::parse(name.to_str().expect("text")).expect("a name of ours"));
-    names.map(|name| (name, read(&*env, &name.path(&dir)))).collect()
+    named(read_dir(&*OsEnv::new(), &golden("database")))
+}
+
+fn named(files: BTreeMap<String, Vec<u8>>) -> BTreeMap<FileName, Vec<u8>> {
+    files.into_iter().map(|(name, bytes)| (FileName::parse(&name).expect("a name of ours"), bytes)).collect()
 }
 
 /// A database of those files.
 fn copy(files: &BTreeMap<FileName, Vec<u8>>) -> Arc<dyn Env> {
     let env = MemoryEnv::new(0);
     env.create_dir(Path::new(DIR), STEP).expect("an empty environment");
-    files.iter().for_each(|(name, bytes)| write(&*env, &name.path(Path::new(DIR)), bytes));
+    files.iter().for_each(|(name, bytes)| write_file(&*env, &name.path(Path::new(DIR)), bytes));
     env
 }
 
 /// The entries that are stored beside the database.
 fn stored_entries() -> Model {
-    let text = String::from_utf8(read(&*OsEnv::new(), &golden("database.txt"))).expect("text");
+    let text = String::from_utf8(read_file(&*OsEnv::new(), &golden("database.txt"))).expect("text");
     let entries = text.lines().filter(|line| !line.starts_with('#')).map(|line| {
         let (key, value) = line.split_once(" = ").unwrap_or_else(|| panic!("`{line}` is no entry"));
         (key.as_bytes().to_vec(), value.as_bytes().to_vec())
@@ -111,7 +101,7 @@ fn a_database_of_version_2_opens_for_ever() -> Result<()> {
     assert!(report.is_ok() && report.wal_entries > 0 && report.tables > 4, "{report:?}");
     check(&options().open_read_only(DIR)?, &model)?;
     for (name, bytes) in &files {
-        assert_eq!(&read(&*env, &name.path(Path::new(DIR))), bytes, "{}: reading changed it", name.name());
+        assert_eq!(&read_file(&*env, &name.path(Path::new(DIR))), bytes, "{}: reading changed it", name.name());
     }
     let db = options().open(DIR)?;
     check(&db, &model)?;
@@ -282,11 +272,9 @@ impl Making {
 
 /// The files of a database that are kept.
 fn files_of(env: &SimEnv) -> BTreeMap<FileName, Vec<u8>> {
-    let names = env.files().into_iter().filter_map(|(path, _)| {
-        let name = FileName::parse(path.file_name()?.to_str()?)?;
-        (name != FileName::Lock).then_some((name, path))
-    });
-    names.map(|(name, path)| (name, env.content(path).expect("it is listed"))).collect()
+    let mut files = named(read_dir(env, Path::new(DIR)));
+    files.remove(&FileName::Lock);
+    files
 }
 
 /// Makes the database that is stored.
@@ -389,12 +377,11 @@ fn make_the_database() -> Result<()> {
     for name in before.keys() {
         os.remove(&name.path(&dir), STEP).expect("it was read");
     }
-    files.iter().for_each(|(name, bytes)| write(&*os, &name.path(&dir), bytes));
+    files.iter().for_each(|(name, bytes)| write_file(&*os, &name.path(&dir), bytes));
     let mut text = String::from("# The entries of the database in `database`, key = value.\n");
     for (key, value) in &making.model {
         writeln!(text, "{} = {}", String::from_utf8_lossy(key), String::from_utf8_lossy(value)).expect("memory");
     }
-    let _ = os.remove(&golden("database.txt"), STEP);
-    write(&*os, &golden("database.txt"), text.as_bytes());
+    write_file(&*os, &golden("database.txt"), text.as_bytes());
     Ok(())
 }

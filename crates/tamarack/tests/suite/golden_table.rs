@@ -13,13 +13,13 @@ use tamarack::internals::LookupTally;
 use tamarack::internals::Query;
 use tamarack::internals::Source;
 use tamarack::internals::{FilterKind, FilterSettings, ReadPolicy, Table, TableBuilder, TableSettings, TableStorage};
-use tamarack_env::{Access, Env, MemoryEnv, Step};
+use tamarack_env::MemoryEnv;
 use tamarack_format::block::Compression;
 use tamarack_format::entry::{Entry, EntryKind, Sequence};
 use tamarack_format::meta::{EditNumber, TableId};
 use tamarack_format::names::FileName;
+use tamarack_testing::{read_file, write_file};
 
-const STEP: Step = Step("test: write a file");
 const DATABASE: u64 = 0x0123_4567_89AB_CDEF;
 
 /// The entries of the worked example in `docs/FORMAT.md`: every kind, versions of one key in two
@@ -44,18 +44,6 @@ fn stored(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v2").join(name)
 }
 
-fn read(env: &dyn Env, path: &Path) -> Vec<u8> {
-    let file = env.open(path, Access::Read).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let mut bytes = vec![0; file.len().expect("a length") as usize];
-    file.read_exact_at(&mut bytes, 0).expect("its bytes");
-    bytes
-}
-
-fn write(env: &dyn Env, path: &Path, bytes: &[u8]) {
-    let file = env.create(path, STEP).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    file.write_all_at(bytes, 0, STEP).expect("space on the disk");
-}
-
 fn build(compression: Compression, filter: Option<FilterSettings>, digests: bool) -> Vec<u8> {
     let env = MemoryEnv::new(0);
     let settings = TableSettings {
@@ -70,7 +58,7 @@ fn build(compression: Compression, filter: Option<FilterSettings>, digests: bool
     let mut builder = TableBuilder::create(&*env, Path::new(""), settings).expect("space on the disk");
     entries().for_each(|entry| builder.add(entry).expect("space on the disk"));
     builder.finish().expect("space on the disk");
-    read(&*env, &FileName::Table(31).path(Path::new("")))
+    read_file(&*env, &FileName::Table(31).path(Path::new("")))
 }
 
 /// The stored bytes; with `TAMARACK_REWRITE`, they are written first.
@@ -81,7 +69,7 @@ fn golden(name: &str, compression: Compression, filter: Option<FilterSettings>, 
 fn assert_reads_back(bytes: &[u8], filter_kind: u8, digests: bool) {
     let env = MemoryEnv::new(0);
     let path = FileName::Table(31).path(Path::new(""));
-    write(&*env, &path, bytes);
+    write_file(&*env, &path, bytes);
     let meta = Table::read_meta(&*env, &path, DATABASE).expect("a table");
     assert_eq!((meta.entries, meta.tombstones, meta.created_after), (9, 1, EditNumber(17)));
     assert_eq!((meta.filter_kind, meta.filter_bits), (filter_kind, [0, 512, 512, 1024][usize::from(filter_kind)]));

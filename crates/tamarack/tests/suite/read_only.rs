@@ -3,13 +3,13 @@
 //!
 //! `lockstep` checks this for random histories.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use tamarack::{AdvancedOptions, Batch, Compression, Db, Durability, Error, Options, Result, step};
 use tamarack_env::sim::{Crash, Failure, Fault};
-use tamarack_env::{Access, Env, MemoryEnv, OsEnv, SimEnv, TempDir};
+use tamarack_env::{Env, MemoryEnv, OsEnv, SimEnv, TempDir};
+use tamarack_testing::read_dir;
 
 const DIR: &str = "/db";
 
@@ -29,19 +29,6 @@ fn put(db: &Db, keys: impl IntoIterator<Item = u64>, value: &str) -> Result<()> 
 /// Returns all entries.
 fn all(db: &Db) -> Vec<(Vec<u8>, Vec<u8>)> {
     db.scan::<&[u8]>(..).collect::<Result<_>>().expect("everything can be read")
-}
-
-/// Returns every file of a directory with its bytes.
-fn bytes_of(env: &dyn Env, dir: &Path) -> BTreeMap<String, Vec<u8>> {
-    let names = env.list(dir).unwrap().into_iter().map(|name| name.into_string().unwrap());
-    names
-        .map(|name| {
-            let file = env.open(&dir.join(&name), Access::Read).unwrap();
-            let mut bytes = vec![0; file.len().unwrap() as usize];
-            file.read_exact_at(&mut bytes, 0).unwrap();
-            (name, bytes)
-        })
-        .collect()
 }
 
 /// Makes every call that reads, and every call that would write.
@@ -121,7 +108,7 @@ fn nothing_changes() -> Result<()> {
     let (mut torn, mut replayed, mut compacting, mut orphans) = (0, 0, 0, 0);
     for seed in 0..40 {
         let env = left_by_a_crash(seed)?;
-        let before = (env.identity(), bytes_of(&env, Path::new(DIR)));
+        let before = (env.identity(), read_dir(&env, Path::new(DIR)));
         env.start_recording();
         let db = options(&shared(&env)).open_read_only(DIR)?;
         let another = options(&shared(&env)).open_read_only(DIR)?;
@@ -137,7 +124,7 @@ fn nothing_changes() -> Result<()> {
         drop((clone, another));
         let changing: Vec<_> = env.stop_recording().into_iter().filter(|call| call.kind.changes_storage()).collect();
         assert!(changing.is_empty(), "seed {seed}: {changing:?}");
-        assert_eq!((env.identity(), bytes_of(&env, Path::new(DIR))), before, "seed {seed}");
+        assert_eq!((env.identity(), read_dir(&env, Path::new(DIR))), before, "seed {seed}");
         assert_eq!(env.unsynced_changes(), 0);
 
         let db = options(&shared(&env)).open(DIR)?;
@@ -171,12 +158,12 @@ fn files_do_not_change() -> Result<()> {
         } else {
             drop(db)
         }
-        let before = bytes_of(&*env, &dir);
+        let before = read_dir(&*env, &dir);
         let [db, another] = [(); 2].map(|()| options(&env).open_read_only(&dir).unwrap());
         use_in_every_way(&db);
         assert_eq!(all(&another).len(), 520);
         drop((db, another));
-        assert_eq!(bytes_of(&*env, &dir), before);
+        assert_eq!(read_dir(&*env, &dir), before);
     }
     Ok(())
 }

@@ -10,13 +10,14 @@ use tamarack::internals::Query;
 use tamarack::internals::Source;
 use tamarack::internals::{FilterKind, FilterSettings, ReadPolicy, Table, TableBuilder, TableSettings, TableStorage};
 use tamarack::{Error, Result};
-use tamarack_env::{Access, Env, MemoryEnv, Step};
+use tamarack_env::{Env, MemoryEnv, Step};
 use tamarack_format::VERSION;
 use tamarack_format::block::Compression;
 use tamarack_format::entry::{Entry, EntryKind, Sequence};
 use tamarack_format::meta::{EditNumber, TableId, TableMeta};
 use tamarack_format::names::FileName;
 use tamarack_format::table::{FOOTER_BYTES, place};
+use tamarack_testing::{read_file, write_file};
 
 const DATABASE: u64 = 0xDA7A_BA5E;
 const STEP: Step = Step("test: change a file");
@@ -73,26 +74,17 @@ impl Fixture {
         }
         let meta = builder.finish().expect("space on the disk");
         let path = FileName::Table(id).path(Path::new(""));
-        let bytes = read(&*env, &path);
+        let bytes = read_file(&*env, &path);
         Self { env, meta, path, bytes }
     }
 
     fn write(&self, bytes: &[u8]) {
-        let file = self.env.open(&self.path, Access::ReadWrite).expect("it exists");
-        file.set_len(0, STEP).expect("memory");
-        file.write_all_at(bytes, 0, STEP).expect("memory");
+        write_file(&*self.env, &self.path, bytes);
     }
 
     fn open(&self) -> Result<Arc<Table>> {
         Table::open(&TableStorage::buffered(self.env.clone(), 1 << 20), Path::new(""), DATABASE, &self.meta)
     }
-}
-
-fn read(env: &dyn Env, path: &Path) -> Vec<u8> {
-    let file = env.open(path, Access::Read).expect("it exists");
-    let mut bytes = vec![0; file.len().expect("a length") as usize];
-    file.read_exact_at(&mut bytes, 0).expect("its bytes");
-    bytes
 }
 
 fn owned(entry: Entry<'_>) -> Owned {

@@ -15,6 +15,7 @@ use tamarack_format::entry::{EntryKind, Sequence};
 use tamarack_format::group::Group;
 use tamarack_format::meta::{EditNumber, TreeId};
 use tamarack_format::names::FileName;
+use tamarack_testing::{read_file, write_file};
 
 const DATABASE: u64 = 0xDA7A;
 const DIR: &str = "/log";
@@ -114,19 +115,6 @@ fn segment(number: u64) -> PathBuf {
     FileName::Wal(number).path(Path::new(DIR))
 }
 
-fn read(env: &dyn Env, path: &Path) -> Vec<u8> {
-    let file = env.open(path, Access::Read).unwrap();
-    let mut bytes = vec![0; file.len().unwrap() as usize];
-    file.read_exact_at(&mut bytes, 0).unwrap();
-    bytes
-}
-
-fn write(env: &dyn Env, path: &Path, bytes: &[u8]) {
-    let file = env.open(path, Access::ReadWrite).unwrap();
-    file.set_len(0, STEP).unwrap();
-    file.write_all_at(bytes, 0, STEP).unwrap();
-}
-
 #[test]
 fn appended_groups_come_back_across_segments_and_reopenings() {
     for seed in 0..50 {
@@ -188,7 +176,7 @@ fn a_segment_that_a_crash_brought_back_is_removed_unread() {
     writer.rotate();
     writer.append(&["b"]).unwrap();
     drop(writer);
-    write(&*env, &segment(1), b"whatever a crash left of it");
+    write_file(&*env, &segment(1), b"whatever a crash left of it");
     let flushed = RecoverySettings { flushed_through: Sequence(1), ..recovery(&env) };
     let (items, _) = read_back(&flushed).unwrap();
     assert_eq!(items.len(), 1);
@@ -231,7 +219,7 @@ fn two_segments() -> (Arc<dyn Env>, Vec<Item>, [Vec<u8>; 2]) {
     writer.append(&["six"]).unwrap();
     let written = writer.written.clone();
     drop(writer);
-    let bytes = [read(&*env, &segment(1)), read(&*env, &segment(2))];
+    let bytes = [read_file(&*env, &segment(1)), read_file(&*env, &segment(2))];
     (env, written, bytes)
 }
 
@@ -257,9 +245,9 @@ fn every_flipped_bit_is_harmless_or_noticed() {
         for bit in 0..original.len() * 8 {
             let mut damaged = original.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
-            write(&*env, &segment(1), &bytes[0]);
-            write(&*env, &segment(2), &bytes[1]);
-            write(&*env, &segment(index as u64 + 1), &damaged);
+            write_file(&*env, &segment(1), &bytes[0]);
+            write_file(&*env, &segment(2), &bytes[1]);
+            write_file(&*env, &segment(index as u64 + 1), &damaged);
             judge(&env, &written, &format!("bit {bit} of segment {}", index + 1));
             // Recovery may have removed the second.
             if env.open(&segment(2), Access::Read).is_err() {
@@ -274,9 +262,9 @@ fn every_truncation_is_harmless_or_noticed() {
     let (env, written, bytes) = two_segments();
     for (index, original) in bytes.iter().enumerate() {
         for length in 0..original.len() {
-            write(&*env, &segment(1), &bytes[0]);
-            write(&*env, &segment(2), &bytes[1]);
-            write(&*env, &segment(index as u64 + 1), &original[..length]);
+            write_file(&*env, &segment(1), &bytes[0]);
+            write_file(&*env, &segment(2), &bytes[1]);
+            write_file(&*env, &segment(index as u64 + 1), &original[..length]);
             let what = format!("segment {} of {} bytes cut to {length}", index + 1, original.len());
             match read_back(&recovery(&env)) {
                 Ok((items, _)) if items == written => {}
@@ -303,10 +291,10 @@ fn strict_recovery_refuses_a_torn_end_and_changes_nothing() {
     let mut torn = second.clone();
     let end = torn.iter().rposition(|&byte| byte != 0).unwrap();
     torn[end] ^= 1;
-    write(&*env, &segment(2), &torn);
+    write_file(&*env, &segment(2), &torn);
     let strict = RecoverySettings { tail: Tail::Strict, ..recovery(&env) };
     assert!(matches!(read_back(&strict), Err(Error::Corruption { .. })));
-    assert_eq!(read(&*env, &segment(2)), torn);
+    assert_eq!(read_file(&*env, &segment(2)), torn);
     let (items, recovered) = read_back(&recovery(&env)).unwrap();
     assert_eq!(items.len(), 5);
     assert!(recovered.dropped.unwrap().bytes > 0);
@@ -475,7 +463,7 @@ fn golden_bytes_of_a_segment() {
     writer.wal.append(&mut writer.group, first).unwrap();
     writer.wal.close().unwrap();
     drop(writer);
-    let bytes = read(&*env, &segment(1));
+    let bytes = read_file(&*env, &segment(1));
 
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v2").join(FileName::Wal(1).name());
     tamarack_testing::assert_stored(&path, bytes);
