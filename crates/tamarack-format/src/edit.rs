@@ -23,13 +23,11 @@ use std::sync::Arc;
 
 use crate::coding::{Reader, put_bytes, put_varint};
 use crate::entry::Sequence;
+pub use tamarack_model::RunId;
+
 use crate::fields::{FieldError, FieldReader, FieldWriter};
 pub use crate::key_range::{Key, KeyRange};
 use crate::meta::{EditNumber, TableId, TableMeta, TreeId};
-
-/// The number of a run. Never reused in a database.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct RunId(pub u64);
 
 /// The number of a compaction. Never reused in a database.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -43,7 +43,7 @@ pub struct Run {
     pub entries: Option<Entries>,
 }
 
-/// The id of a run.
+/// The number of a run. Never reused in a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RunId(pub u64);
 

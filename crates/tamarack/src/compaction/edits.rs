@@ -12,7 +12,7 @@
 use std::sync::Arc;
 
 use tamarack_model::planner;
-use tamarack_model::{Occupancy, RunId as RunName, Shape};
+use tamarack_model::{Occupancy, Shape};
 
 use crate::format::edit::{Change, CompactionId, KeyRange, RunId, ShapeBlob, SliceSpec};
 use crate::format::meta::{TableMeta, TreeId};
@@ -21,7 +21,7 @@ use crate::tree::version::TreeVersion;
 
 /// Returns the change that assigns runs to the levels of `occupancy`; `None` if they are there.
 pub(super) fn relabelled(tree: &TreeVersion, occupancy: &Occupancy) -> Option<Change> {
-    let ids = |number: usize| occupancy.level(number).iter().map(|run| RunId(run.id.0)).collect::<Vec<_>>();
+    let ids = |number: usize| occupancy.level(number).iter().map(|run| run.id).collect::<Vec<_>>();
     let levels: Vec<Vec<RunId>> = (1..=occupancy.deepest()).map(ids).collect();
     let now = tree.levels().iter().map(|level| level.runs().iter().map(|run| run.id()).collect::<Vec<_>>());
     (!now.eq(levels.iter().cloned())).then_some(Change::Relabelled { tree: tree.id(), levels })
@@ -55,7 +55,7 @@ pub(super) fn begun(
     let is_there = place.is_some() || mistake::is_planted(Mistake::InputsNotRelabelled);
     assert!(is_there, "the inputs are in the target level: {plan:?}, {occupancy:?}");
     let index = place.map_or(0, |place| place as u32 + 1);
-    let inputs = plan.inputs.iter().map(|run: &RunName| RunId(run.0)).collect();
+    let inputs = plan.inputs.clone();
     relabelled(tree, &occupancy)
         .into_iter()
         .chain([

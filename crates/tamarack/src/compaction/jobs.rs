@@ -3,12 +3,11 @@
 //! Compactions are recorded in the version as well, and resumed from there after a crash. Flushes,
 //! and compactions of a range of keys, are recorded only here.
 
+use tamarack_model::Bytes;
 use tamarack_model::planner;
-use tamarack_model::{Bytes, RunId as RunName};
 
 use crate::compaction::job::{Job, JobPart, Task};
 use crate::format::edit::{CompactionId, RunId};
-use crate::tree::occupancy::name;
 use crate::tree::version::TreeVersion;
 
 /// The jobs in progress.
@@ -93,9 +92,7 @@ impl Job {
         tree: &TreeVersion,
         compactions: &[(CompactionId, planner::CompactionPlan)],
     ) -> planner::CompactionPlan {
-        let left = |inputs: &[RunId]| -> Vec<RunName> {
-            inputs.iter().filter(|run| tree.run(**run).is_some()).map(|run| name(*run)).collect()
-        };
+        let left = |inputs: &[RunId]| inputs.iter().copied().filter(|run| tree.run(*run).is_some()).collect();
         let level = |run: Option<&RunId>| run.and_then(|run| tree.run(*run)).map_or(1, |(_, level, _)| level as usize);
         let (inputs, buffer, target) = match &self.task {
             Task::Flush { immutable, input } => {

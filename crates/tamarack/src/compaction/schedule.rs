@@ -5,7 +5,7 @@
 //!   version ──► counts ─┐
 //!   jobs ──► plans ─────┼──► Agenda::next ──► Next      what is begun next
 //!   design ─────────────┘
-//!   counts, jobs, memtables ──► Pacer ──► Pace          which job goes on, how fast writers may go
+//!   counts, jobs, memtables ──► Pacer ──► order, rate   which job goes on, how fast writers may go
 //! ```
 //!
 //! It decides nothing itself: it passes the state of the tree to the
@@ -67,14 +67,6 @@ pub(super) struct Startable {
     pub(super) may_flush: bool,
     /// False while compactions wait for a retry.
     pub(super) may_compact: bool,
-}
-
-/// Pace of writers and workers.
-pub(super) struct Pace {
-    /// Jobs to carry out, as indices of the list, the most urgent first.
-    pub(super) order: Vec<usize>,
-    /// Limit on the rate of writes, in raw bytes per second; `None` is no limit.
-    pub(super) rate: Option<f64>,
 }
 
 impl Schedule {
@@ -188,15 +180,16 @@ impl Schedule {
         self.jobs.plans(tree, &self.counted.as_ref().expect("just counted").compactions)
     }
 
-    /// Returns the order of jobs by deadline, and the rate of writes, with `buffered` raw bytes in
-    /// memtables. `goes_on` is false for jobs that are paused, which have no deadline.
+    /// Returns the order of jobs by deadline, as indices of the list, the most urgent first; and the
+    /// limit on the rate of writes, in raw bytes per second, `None` for no limit. `buffered` is the
+    /// raw bytes in memtables; `goes_on` is false for jobs that are paused, which have no deadline.
     pub(super) fn pace(
         &mut self,
         (edit, tree): (EditNumber, &TreeVersion),
         (buffered, buffered_max): (Bytes, Bytes),
         writers_wait: bool,
         goes_on: impl Fn(&Job) -> bool,
-    ) -> Pace {
+    ) -> (Vec<usize>, Option<f64>) {
         let in_progress = self.in_progress(edit, tree);
         let left = |job: &Job| if goes_on(job) { Bytes(job.left) } else { Bytes::ZERO };
         let jobs = self.jobs.iter().zip(&in_progress);
@@ -204,6 +197,6 @@ impl Schedule {
         let occupancy = &self.counted.as_ref().expect("just counted").occupancy;
         let plan = self.design.pacer.plan(&Load { occupancy, buffered, buffered_max }, &jobs);
         let rate = self.speed.get().map(|speed| speed * plan.share).filter(|rate| rate.is_finite());
-        Pace { order: plan.order(&jobs, writers_wait), rate }
+        (plan.order(&jobs, writers_wait), rate)
     }
 }

@@ -19,7 +19,7 @@ use tamarack_model::agenda::{Contents, Garbage};
 use tamarack_model::bound;
 use tamarack_model::cost::space::RunContent;
 use tamarack_model::planner::{self, Cause};
-use tamarack_model::{Bytes, Entries, Occupancy, Run as RunCount, RunId as RunName};
+use tamarack_model::{Bytes, Entries, Occupancy, Run as RunCount};
 
 use super::broken::{Broken, broken};
 use super::run::Run;
@@ -49,8 +49,8 @@ impl TreeVersion {
 
     /// Returns the contents of each run, for space amplification. The size of tombstones is
     /// estimated by the lengths of the tables' first and last keys.
-    pub fn contents(&self) -> BTreeMap<RunName, RunContent> {
-        self.runs().map(|run| (name(run.id()), content(run))).collect()
+    pub fn contents(&self) -> BTreeMap<RunId, RunContent> {
+        self.runs().map(|run| (run.id(), content(run))).collect()
     }
 
     /// Returns the upper bound on space amplification once all compactions in progress have ended;
@@ -95,7 +95,7 @@ impl TreeVersion {
         let through = target.saturating_sub(1).max(1);
         planner::CompactionPlan {
             cause: Cause::Full { level: through, through },
-            inputs: members.map(name).collect(),
+            inputs: members.collect(),
             buffer: Bytes::ZERO,
             target,
         }
@@ -108,7 +108,7 @@ pub struct RunContents<'a> {
     sequences: &'a Sequences,
     /// True if garbage is due at any age, because the disk has little space left.
     is_space_low: bool,
-    contents: OnceCell<BTreeMap<RunName, RunContent>>,
+    contents: OnceCell<BTreeMap<RunId, RunContent>>,
 }
 
 impl<'a> RunContents<'a> {
@@ -141,20 +141,15 @@ impl Contents for RunContents<'_> {
         };
         let garbage = |run: &Arc<Run>| {
             let age = run.slices().iter().filter_map(age).max()?;
-            Some(Garbage { run: name(run.id()), age })
+            Some(Garbage { run: run.id(), age })
         };
         self.tree.runs().filter_map(garbage).collect()
     }
 }
 
-/// Returns the planner's name of a run.
-pub fn name(run: RunId) -> RunName {
-    RunName(run.0)
-}
-
 fn count(run: &Run) -> RunCount {
     let entries = run.slices().iter().map(|slice| slice.share_of(slice.table().meta().entries)).sum();
-    RunCount { id: name(run.id()), bytes: Bytes(run.raw_bytes()), entries: Some(Entries(entries)) }
+    RunCount { id: run.id(), bytes: Bytes(run.raw_bytes()), entries: Some(Entries(entries)) }
 }
 
 fn content(run: &Run) -> RunContent {

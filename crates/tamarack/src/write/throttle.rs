@@ -103,6 +103,16 @@ mod tests {
 
     use super::*;
 
+    /// Work that removes the limit.
+    struct Unlimit(Arc<Throttle>);
+
+    impl Work for Unlimit {
+        fn step(&self) -> Progress {
+            self.0.set_rate(None);
+            Progress::Done
+        }
+    }
+
     /// On the simulator's clock: throughput equals the rate, in steps of the grain, and no delay
     /// exceeds its bound.
     #[test]
@@ -128,19 +138,12 @@ mod tests {
     /// is removed during the delay.
     #[test]
     fn throttling_is_reported_when_it_begins() {
-        struct Done(Arc<Throttle>);
-        impl Work for Done {
-            fn step(&self) -> Progress {
-                self.0.set_rate(None);
-                Progress::Done
-            }
-        }
         let (env, throttle) = (SimEnv::new(1), Arc::new(Throttle::default()));
         for _ in 0..2 {
             throttle.set_rate(Some(MIB));
             let (began, mut told) = (env.now(), Vec::new());
             throttle.admit(&env, 1 << 20, |rate| told.push((env.now(), rate)));
-            let _worker = env.start("worker", Arc::new(Done(throttle.clone()))).expect("nothing fails");
+            let _worker = env.start("worker", Arc::new(Unlimit(throttle.clone()))).expect("nothing fails");
             throttle.admit(&env, 1 << 30, |rate| told.push((env.now(), rate)));
             assert_eq!(told, [(began, MIB)]);
             assert!(throttle.take_ended() && !throttle.take_ended());
@@ -151,16 +154,9 @@ mod tests {
     /// that it waits for.
     #[test]
     fn delays_end_with_the_work_that_they_are_for() {
-        struct Done(Arc<Throttle>);
-        impl Work for Done {
-            fn step(&self) -> Progress {
-                self.0.set_rate(None);
-                Progress::Done
-            }
-        }
         let (env, throttle) = (SimEnv::new(1), Arc::new(Throttle::default()));
         throttle.set_rate(Some(1.0));
-        let _worker = env.start("worker", Arc::new(Done(throttle.clone()))).expect("nothing fails");
+        let _worker = env.start("worker", Arc::new(Unlimit(throttle.clone()))).expect("nothing fails");
         assert_eq!(throttle.admit(&env, 1 << 30, drop), CHECK_INTERVAL, "not for 34 years");
     }
 

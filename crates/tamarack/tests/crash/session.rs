@@ -223,6 +223,36 @@ impl Session {
         let change = commit.apply(&mut self.state);
         Arc::make_mut(&mut self.ledger.lock().line).push(commit.clone(), change);
         let written = commit.write(self.db(), durability, self.settings.durability);
+        self.written("a write", written, durability, before)
+    }
+
+    /// Ingests a run.
+    pub(crate) fn ingest(&mut self, commit: Commit) -> Outcome {
+        let mut ingest = match self.db().ingest() {
+            Ok(ingest) => ingest,
+            Err(_) if self.faulty => return Ok(()),
+            Err(error) => return Err(format!("an ingest could not begin: {error}")),
+        };
+        let commit = Arc::new(commit);
+        let before = if self.faulty { Some(self.state.clone()) } else { None };
+        let change = commit.apply(&mut self.state);
+        Arc::make_mut(&mut self.ledger.lock().line).push(commit.clone(), change);
+        let put = |change: &crate::history::KeyChange| {
+            ingest.put(&change.key, change.value.as_ref().expect("only puts are ingested"))
+        };
+        let finished = commit.changes.iter().try_for_each(put).and_then(|()| ingest.finish());
+        self.written("an ingest", finished.map(drop), Durability::Sync, before)
+    }
+
+    /// Notes the end of a commit, which is the last of the line. `before` is the state without it,
+    /// kept while there are faults.
+    fn written(
+        &mut self,
+        what: &str,
+        written: tamarack::Result<()>,
+        durability: Durability,
+        before: Option<Entries>,
+    ) -> Outcome {
         let mut ledger = self.ledger.lock();
         let count = ledger.line.len();
         match written {
@@ -244,41 +274,7 @@ impl Session {
             }
             // Its fate is unknown: it may be there.
             Err(Error::Stopped { .. }) if self.faulty => Ok(()),
-            Err(error) => Err(format!("a write failed: {error}")),
-        }
-    }
-
-    /// Ingests a run.
-    pub(crate) fn ingest(&mut self, commit: Commit) -> Outcome {
-        let mut ingest = match self.db().ingest() {
-            Ok(ingest) => ingest,
-            Err(_) if self.faulty => return Ok(()),
-            Err(error) => return Err(format!("an ingest could not begin: {error}")),
-        };
-        let commit = Arc::new(commit);
-        let before = if self.faulty { Some(self.state.clone()) } else { None };
-        let change = commit.apply(&mut self.state);
-        Arc::make_mut(&mut self.ledger.lock().line).push(commit.clone(), change);
-        let put = |change: &crate::history::KeyChange| {
-            ingest.put(&change.key, change.value.as_ref().expect("only puts are ingested"))
-        };
-        let finished = commit.changes.iter().try_for_each(put).and_then(|()| ingest.finish());
-        let mut ledger = self.ledger.lock();
-        let count = ledger.line.len();
-        match finished {
-            Ok(_) => {
-                ledger.acknowledged = count;
-                ledger.make_durable(count);
-                Ok(())
-            }
-            Err(Error::Io { .. }) if self.faulty => {
-                Arc::make_mut(&mut ledger.line).truncate(count - 1);
-                drop(ledger);
-                self.state = before.expect("kept while there are faults");
-                Ok(())
-            }
-            Err(Error::Stopped { .. }) if self.faulty => Ok(()),
-            Err(error) => Err(format!("an ingest failed: {error}")),
+            Err(error) => Err(format!("{what} failed: {error}")),
         }
     }
 

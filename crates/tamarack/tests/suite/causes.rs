@@ -1,7 +1,6 @@
 //! Compactions for other reasons than a full level: requests for a range of keys, reshaping at
 //! once, tombstones that are due; and the effect of a rate limit and a pause on all of them.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,29 +9,12 @@ use tamarack_env::sync::{Mutex, Rank};
 use tamarack_env::{Env, Random, SimEnv};
 use tamarack_model::planner;
 
+use crate::model::{Model, all, write_at_random};
+
 fn open(env: &SimEnv, advanced: AdvancedOptions) -> Db {
     let env: Arc<dyn Env> = Arc::new(env.clone());
     let advanced = advanced.env(env).memtable_bytes(1500).block_bytes(128).table_bytes(400);
     Options::new().threads(2).advanced(advanced).open("/db").expect("it opens")
-}
-
-fn all(db: &Db) -> BTreeMap<Vec<u8>, Vec<u8>> {
-    db.scan::<&str>(..).map(|entry| entry.expect("readable")).collect()
-}
-
-/// Random puts and deletes of few keys.
-fn fill(db: &Db, random: &Random, writes: u64, model: &mut BTreeMap<Vec<u8>, Vec<u8>>) {
-    for number in 0..writes {
-        let key = format!("key {:03}", random.below(300)).into_bytes();
-        if random.below(3) == 0 {
-            db.delete(&key).unwrap();
-            model.remove(&key);
-        } else {
-            let value = format!("{number}").repeat(1 + random.below(8) as usize).into_bytes();
-            db.put(&key, &value).unwrap();
-            model.insert(key, value);
-        }
-    }
 }
 
 /// For random ranges and trees: what is read stays the same, each key of the range that has a value
@@ -44,8 +26,8 @@ fn a_range_is_compacted() {
         let random = Random::new(seed);
         let policy = ["tiering:T=30", "leveling:T=4", "tiering:T=3"][random.below(3) as usize];
         let db = open(&env, AdvancedOptions::new().policy(policy));
-        let mut model = BTreeMap::new();
-        fill(&db, &random, 900, &mut model);
+        let mut model = Model::new();
+        write_at_random(&db, &random, 900, 300, 3, &mut model);
         for _ in 0..3 {
             let (a, b) = (random.below(320), random.below(320));
             let (from, to) = (format!("key {:03}", a.min(b)), format!("key {:03}", a.max(b)));
@@ -57,7 +39,7 @@ fn a_range_is_compacted() {
             assert_eq!(all(&db), model, "seed {seed}");
             let report = db.verify(&mut |_, _| {}).unwrap();
             assert!(report.is_ok(), "seed {seed}: {report:?}");
-            fill(&db, &random, 60, &mut model);
+            write_at_random(&db, &random, 60, 300, 3, &mut model);
         }
         db.compact_range::<&str>(..).unwrap();
         let stats = db.stats();
@@ -88,9 +70,9 @@ fn a_tree_takes_the_form_of_its_shape() {
         let random = Random::new(seed);
         let draw = || policies[random.below(6) as usize];
         let mut db = open(&env, AdvancedOptions::new().policy(draw()));
-        let mut model = BTreeMap::new();
+        let mut model = Model::new();
         for _ in 0..3 {
-            fill(&db, &random, 700, &mut model);
+            write_at_random(&db, &random, 700, 300, 3, &mut model);
             let to = draw();
             let stats = match random.below(3) {
                 0 => {
@@ -241,12 +223,12 @@ fn a_pause_stops_compactions() {
     let env = SimEnv::new(1);
     let random = Random::new(1);
     let db = open(&env, AdvancedOptions::new().policy("tiering:T=3"));
-    let mut model = BTreeMap::new();
-    fill(&db, &random, 300, &mut model);
+    let mut model = Model::new();
+    write_at_random(&db, &random, 300, 300, 3, &mut model);
     db.flush().unwrap();
     db.wait_for_compactions().unwrap();
     let (before, pause) = (db.stats().compactions, db.pause_compactions());
-    fill(&db, &random, 900, &mut model);
+    write_at_random(&db, &random, 900, 300, 3, &mut model);
     db.flush().unwrap();
     env.run_background_until_idle();
     assert_eq!(db.stats().compactions, before);
@@ -257,7 +239,7 @@ fn a_pause_stops_compactions() {
     assert_eq!(db.stats().compactions, before, "somebody else still holds them");
     drop(second);
     // What was left lying is merged when something arrives.
-    fill(&db, &random, 900, &mut model);
+    write_at_random(&db, &random, 900, 300, 3, &mut model);
     db.flush().unwrap();
     db.wait_for_compactions().unwrap();
     assert!(db.stats().compactions > before);

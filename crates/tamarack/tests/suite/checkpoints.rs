@@ -12,6 +12,8 @@ use tamarack_env::sim::{Failure, Fault};
 use tamarack_env::sync::{Mutex, Rank, thread};
 use tamarack_env::{Env, MemoryEnv, OsEnv, SimEnv, TempDir};
 
+use crate::model::{Model, all};
+
 fn options(env: &Arc<dyn Env>) -> Options {
     Options::new().threads(2).advanced(advanced(env))
 }
@@ -27,11 +29,6 @@ fn simulated() -> (SimEnv, Arc<dyn Env>) {
 
 fn put(db: &Db, keys: impl IntoIterator<Item = u64>, value: &str) -> Result<()> {
     keys.into_iter().try_for_each(|key| db.put(format!("key {key:04}"), format!("{value} {key}")))
-}
-
-/// Returns all entries.
-fn all(db: &Db) -> Vec<(Vec<u8>, Vec<u8>)> {
-    db.scan::<&[u8]>(..).collect::<Result<_>>().expect("everything can be read")
 }
 
 fn names(env: &dyn Env, dir: &str) -> Vec<String> {
@@ -118,7 +115,7 @@ fn of_an_empty_database_and_of_a_checkpoint() -> Result<()> {
     put(&first, 50..60, "value")?;
     first.checkpoint("/second")?;
     assert_eq!(all(&options(&env).open("/second")?).len(), 60);
-    assert_eq!(all(&options(&env).create_if_missing(false).open("/empty")?), []);
+    assert_eq!(all(&options(&env).create_if_missing(false).open("/empty")?), Model::new());
     Ok(())
 }
 

@@ -1,7 +1,6 @@
 //! Merging everything: what readers see stays the same, what nobody can see goes, at every step of
 //! the way and after any crash in it.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -10,6 +9,8 @@ use tamarack_env::sim::Crash;
 use tamarack_env::sync::atomic::{AtomicBool, Ordering};
 use tamarack_env::sync::thread;
 use tamarack_env::{Env, MemoryEnv, Random, SimEnv};
+
+use crate::model::{Model, all, all_of, write_at_random};
 
 /// Tables of a few hundred bytes, so that a compaction hands over dozens of times; and a level that
 /// takes all flushes as runs of their own.
@@ -20,27 +21,8 @@ fn open(env: &SimEnv) -> Result<Db> {
     Options::new().advanced(advanced).open("/db")
 }
 
-fn all(scan: impl Iterator<Item = Result<(Vec<u8>, Vec<u8>)>>) -> BTreeMap<Vec<u8>, Vec<u8>> {
-    scan.map(|entry| entry.expect("readable")).collect()
-}
-
 fn runs(db: &Db) -> usize {
     db.stats().levels.iter().map(|level| level.runs.len()).sum()
-}
-
-/// Random puts and deletes of few keys, in several runs, and what should be there.
-fn fill(db: &Db, random: &Random, writes: u64, model: &mut BTreeMap<Vec<u8>, Vec<u8>>) {
-    for number in 0..writes {
-        let key = format!("key {:03}", random.below(100)).into_bytes();
-        if random.below(4) == 0 {
-            db.delete(&key).unwrap();
-            model.remove(&key);
-        } else {
-            let value = format!("{number}").repeat(1 + random.below(8) as usize).into_bytes();
-            db.put(&key, &value).unwrap();
-            model.insert(key, value);
-        }
-    }
 }
 
 #[test]
@@ -49,15 +31,15 @@ fn one_run_remains_with_what_can_be_seen() {
         let env = SimEnv::new(seed);
         let random = Random::new(seed);
         let db = open(&env).unwrap();
-        let mut model = BTreeMap::new();
-        fill(&db, &random, 400, &mut model);
+        let mut model = Model::new();
+        write_at_random(&db, &random, 400, 100, 4, &mut model);
         let (snapshot, then) = (db.snapshot(), model.clone());
-        fill(&db, &random, 400, &mut model);
+        write_at_random(&db, &random, 400, 100, 4, &mut model);
         db.compact().unwrap();
         assert_eq!(runs(&db), 1, "seed {seed}");
-        assert_eq!(all(db.scan::<&str>(..)), model, "seed {seed}");
-        assert_eq!(all(snapshot.scan::<&str>(..)), then, "seed {seed}");
-        assert_eq!(all(snapshot.scan::<&str>(..).rev()), then, "seed {seed}");
+        assert_eq!(all(&db), model, "seed {seed}");
+        assert_eq!(all_of(snapshot.scan::<&str>(..)), then, "seed {seed}");
+        assert_eq!(all_of(snapshot.scan::<&str>(..).rev()), then, "seed {seed}");
 
         drop(snapshot);
         assert_eq!(
@@ -78,7 +60,7 @@ fn one_run_remains_with_what_can_be_seen() {
         assert!(db.verify(&mut |_, _| {}).unwrap().is_ok());
         assert_eq!(table_files(&env), run.tables, "seed {seed}: tables that nothing names are gone");
         db.close().unwrap();
-        assert_eq!(all(open(&env).unwrap().scan::<&str>(..)), model, "seed {seed}");
+        assert_eq!(all(&open(&env).unwrap()), model, "seed {seed}");
     }
 }
 
@@ -86,13 +68,13 @@ fn one_run_remains_with_what_can_be_seen() {
 fn an_iterator_reads_on_through_a_merge() {
     let env = SimEnv::new(1);
     let db = open(&env).unwrap();
-    let mut model = BTreeMap::new();
-    fill(&db, &Random::new(1), 500, &mut model);
+    let mut model = Model::new();
+    write_at_random(&db, &Random::new(1), 500, 100, 4, &mut model);
     db.flush().unwrap();
     let mut scan = db.scan::<&str>(..);
     let first = scan.next().unwrap().unwrap();
     db.compact().unwrap();
-    let rest = all(std::iter::once(Ok(first)).chain(scan));
+    let rest = all_of(std::iter::once(Ok(first)).chain(scan));
     assert_eq!(rest, model);
 }
 
@@ -103,8 +85,8 @@ fn a_compaction_resumes_after_a_crash_at_any_call() {
     let env = SimEnv::new(3);
     let random = Random::new(3);
     let db = open(&env).unwrap();
-    let mut model = BTreeMap::new();
-    fill(&db, &random, 500, &mut model);
+    let mut model = Model::new();
+    write_at_random(&db, &random, 500, 100, 4, &mut model);
     db.flush().unwrap();
     let images = Arc::new(tamarack_env::sync::Mutex::new(tamarack_env::sync::Rank::Test, Vec::new()));
     let taken = images.clone();
@@ -120,13 +102,13 @@ fn a_compaction_resumes_after_a_crash_at_any_call() {
     let mut in_progress = 0;
     for (call, image) in images {
         let db = open(&image).unwrap_or_else(|error| panic!("call {call}: {error}"));
-        assert_eq!(all(db.scan::<&str>(..)), model, "call {call}, before the compaction resumes");
+        assert_eq!(all(&db), model, "call {call}, before the compaction resumes");
         in_progress += usize::from(runs(&db) > 1);
         image.run_background_until_idle();
-        assert_eq!(all(db.scan::<&str>(..).rev()), model, "call {call}, after it went on");
+        assert_eq!(all_of(db.scan::<&str>(..).rev()), model, "call {call}, after it went on");
         db.compact().unwrap();
         assert_eq!(runs(&db), 1, "call {call}");
-        assert_eq!(all(db.scan::<&str>(..)), model, "call {call}");
+        assert_eq!(all(&db), model, "call {call}");
         let report = db.verify(&mut |_, _| {}).unwrap();
         assert!(report.is_ok(), "call {call}: {report:?}");
     }

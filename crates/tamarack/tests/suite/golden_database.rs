@@ -38,11 +38,10 @@ use tamarack_format::names::FileName;
 use tamarack_format::record::{FILE_HEADER_BYTES, FileHeader, RecordHead, record_at};
 use tamarack_testing::{read_dir, read_file, write_file};
 
+use crate::model::{Model, all, all_of};
+
 const STEP: Step = Step("test: write a file");
 const DIR: &str = "/db";
-
-/// What a database must answer with.
-type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v2").join(name)
@@ -78,10 +77,8 @@ fn stored_entries() -> Model {
 fn check(db: &Db, model: &Model) -> Result<()> {
     let report = db.verify(&mut |_, _| {})?;
     assert!(report.is_ok(), "{:?}", report.problems);
-    let found = db.scan::<&str>(..).collect::<Result<Model>>()?;
-    assert_eq!(&found, model);
-    let backward = db.scan::<&str>(..).rev().collect::<Result<Model>>()?;
-    assert_eq!(&backward, model);
+    assert_eq!(&all(db), model);
+    assert_eq!(&all_of(db.scan::<&str>(..).rev()), model);
     for number in 0..KEYS + 10 {
         let key = key(number);
         assert_eq!(db.get(&key)?.as_deref(), model.get(key.as_bytes()).map(|value| &**value), "{key}");

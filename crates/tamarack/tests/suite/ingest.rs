@@ -4,7 +4,6 @@
 //! Ingests also take part in the suites of random histories in lockstep with a model, of images of
 //! crashes at every step, and of failures of every call.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -16,7 +15,7 @@ use tamarack_env::{Env, Random, SimEnv, Step};
 use tamarack_format::table::FOOTER_BYTES;
 use tamarack_model::planner;
 
-type Entries = BTreeMap<Vec<u8>, Vec<u8>>;
+use crate::model::{Model, all, all_of, put};
 
 fn open(env: &SimEnv) -> Db {
     open_with(env, AdvancedOptions::new())
@@ -31,16 +30,12 @@ fn options(env: &SimEnv, advanced: AdvancedOptions) -> Options {
     Options::new().threads(2).advanced(advanced)
 }
 
-fn all(db: &Db) -> Entries {
-    db.scan::<&str>(..).map(|entry| entry.expect("readable")).collect()
-}
-
 fn key(number: u32) -> String {
     format!("key {number:05}")
 }
 
 /// Puts so many keys from the first on, every `step`-th, with values that name their maker.
-fn ingest(db: &Db, from: u32, count: u32, by: u32, name: &str, model: &mut Entries) -> Result<tamarack::IngestReport> {
+fn ingest(db: &Db, from: u32, count: u32, by: u32, name: &str, model: &mut Model) -> Result<tamarack::IngestReport> {
     let mut ingest = db.ingest()?;
     for number in 0..count {
         let (key, value) = (key(from + number * by), format!("{name} {number}"));
@@ -50,7 +45,7 @@ fn ingest(db: &Db, from: u32, count: u32, by: u32, name: &str, model: &mut Entri
     ingest.finish()
 }
 
-fn check(db: &Db, model: &Entries) {
+fn check(db: &Db, model: &Model) {
     assert_eq!(all(db), *model);
     let report = db.verify(&mut |_, _| {}).expect("it can be read");
     assert!(report.is_ok(), "{:?}", report.problems);
@@ -71,10 +66,9 @@ fn it_is_younger_than_what_came_before_and_older_than_what_comes_after() -> Resu
     for compact in [false, true] {
         let env = SimEnv::new(1);
         let db = open(&env);
-        let mut model = Entries::new();
+        let mut model = Model::new();
         for number in 0..40 {
-            db.put(key(number), "before")?;
-            model.insert(key(number).into(), b"before".into());
+            put(&db, key(number), "before", &mut model)?;
         }
         db.delete(key(10))?;
         db.flush()?;
@@ -95,7 +89,7 @@ fn it_is_younger_than_what_came_before_and_older_than_what_comes_after() -> Resu
             db.compact()?;
         }
         check(&db, &model);
-        let found: Entries = snapshot.scan::<&str>(..).map(|entry| entry.expect("readable")).collect();
+        let found = all_of(snapshot.scan::<&str>(..));
         assert_eq!(found, seen, "a snapshot stays what it is");
         drop((snapshot, db));
         let killed = env.kill();
@@ -159,7 +153,7 @@ fn entries_out_of_order_are_refused() -> Result<()> {
 fn several_at_a_time_count_as_they_finish() -> Result<()> {
     let env = SimEnv::new(4);
     let db = open(&env);
-    let mut model = Entries::new();
+    let mut model = Model::new();
     let mut ingests: Vec<_> = (0..3).map(|_| db.ingest()).collect::<Result<_>>()?;
     for (who, ingest) in ingests.iter_mut().enumerate() {
         for number in 0..100 {
@@ -175,8 +169,7 @@ fn several_at_a_time_count_as_they_finish() -> Result<()> {
             model.insert(key(number * (1 + who as u32)).into_bytes(), format!("{who} {number}").into_bytes());
         }
         check(&db, &model);
-        db.put(key(0), format!("after {who}"))?;
-        model.insert(key(0).into_bytes(), format!("after {who}").into_bytes());
+        put(&db, key(0), format!("after {who}"), &mut model)?;
     }
     let killed = env.kill();
     let db = open(&killed);
@@ -192,15 +185,13 @@ fn several_at_a_time_count_as_they_finish() -> Result<()> {
 fn it_takes_sequence_numbers_as_a_batch_does() -> Result<()> {
     let env = SimEnv::new(11);
     let db = open(&env);
-    let mut model = Entries::new();
-    db.put("first", "one")?;
-    model.insert(b"first".into(), b"one".into());
+    let mut model = Model::new();
+    put(&db, "first", "one", &mut model)?;
     for (entries, expected) in [(100, 101), (1, 102), (7, 109)] {
         ingest(&db, entries, entries, 1, "ingested", &mut model)?;
         assert_eq!(db.stats().visible_sequence, expected);
     }
-    db.put("last", "one")?;
-    model.insert(b"last".into(), b"one".into());
+    put(&db, "last", "one", &mut model)?;
     assert_eq!(db.stats().visible_sequence, 110);
     drop(db);
     let env = env.kill();
@@ -217,12 +208,12 @@ fn ten_thousand_small_ones() -> Result<()> {
     let env = SimEnv::new(12);
     let db = open_with(&env, AdvancedOptions::new().policy("tiering:T=10"));
     let random = Random::new(12);
-    let mut model = Entries::new();
-    let mut snapshot: Option<(Snapshot, Entries)> = None;
+    let mut model = Model::new();
+    let mut snapshot: Option<(Snapshot, Model)> = None;
     for number in 0..10_000 {
         let ingest_of = |from: u64, count: u64| -> Result<_> {
             let mut ingest = db.ingest()?;
-            let entries: Entries =
+            let entries: Model =
                 (from..from + count).map(|at| (key(at as u32).into(), format!("{number}").into())).collect();
             entries.iter().try_for_each(|(key, value)| ingest.put(key, value))?;
             Ok((ingest, entries))
@@ -236,8 +227,7 @@ fn ten_thousand_small_ones() -> Result<()> {
         }
         if random.below(10) == 0 {
             let key = key(random.below(40) as u32);
-            db.put(&key, "put")?;
-            model.insert(key.into(), b"put".into());
+            put(&db, key, "put", &mut model)?;
         }
         if number % 100 == 0 {
             snapshot = Some((db.snapshot(), model.clone()));
@@ -247,7 +237,7 @@ fn ten_thousand_small_ones() -> Result<()> {
         if number % 100 == 1
             && let Some((snapshot, seen)) = &snapshot
         {
-            let found: Entries = snapshot.scan::<&str>(..).map(|entry| entry.expect("readable")).collect();
+            let found = all_of(snapshot.scan::<&str>(..));
             assert_eq!(found, *seen, "after {number}");
             assert_eq!(all(&db), model, "after {number}");
         }
@@ -267,16 +257,14 @@ fn a_repair_without_the_manifest_knows_the_order() -> Result<()> {
         let env = SimEnv::new(13);
         let db = open(&env);
         let pause = db.pause_compactions();
-        let mut model = Entries::new();
+        let mut model = Model::new();
         for round in 0..4 {
             for number in 0..30 {
-                db.put(key(number * 3 + round), format!("put {round}"))?;
-                model.insert(key(number * 3 + round).into(), format!("put {round}").into());
+                put(&db, key(number * 3 + round), format!("put {round}"), &mut model)?;
             }
             let report = ingest(&db, round * 5, 200, 1, &format!("ingest {round}"), &mut model)?;
             assert!(report.tables > 2, "{report:?}");
-            db.put(key(round * 5 + 7), format!("after {round}"))?;
-            model.insert(key(round * 5 + 7).into(), format!("after {round}").into());
+            put(&db, key(round * 5 + 7), format!("after {round}"), &mut model)?;
         }
         check(&db, &model);
         let env = env.process_image();
@@ -328,7 +316,7 @@ fn it_arrives_at_the_smallest_level_that_can_take_it() -> Result<()> {
         for count in [3, 50, 400, 3000] {
             let env = SimEnv::new(5);
             let db = open_with(&env, AdvancedOptions::new().policy(policy));
-            let mut model = Entries::new();
+            let mut model = Model::new();
             ingest(&db, 0, count, 3, "first", &mut model)?;
             db.wait_for_compactions()?;
             let stats = db.stats();
@@ -342,8 +330,7 @@ fn it_arrives_at_the_smallest_level_that_can_take_it() -> Result<()> {
             );
             for (number, size) in [(1, 40), (2, 400), (3, 5), (4, 1000), (5, 60)] {
                 ingest(&db, number, size, 7, "again", &mut model)?;
-                db.put(key(number), "put")?;
-                model.insert(key(number).into_bytes(), b"put".into());
+                put(&db, key(number), "put", &mut model)?;
                 db.wait_for_compactions()?;
                 let (shape, occupancy, in_progress) = db.planned();
                 assert_eq!(in_progress, []);
@@ -364,7 +351,7 @@ fn it_arrives_at_the_smallest_level_that_can_take_it() -> Result<()> {
 fn tombstones_are_not_due_because_of_it() -> Result<()> {
     let env = SimEnv::new(6);
     let db = open_with(&env, AdvancedOptions::new().policy("leveling:T=10"));
-    let mut model = Entries::new();
+    let mut model = Model::new();
     ingest(&db, 0, 2000, 1, "old", &mut model)?;
     for number in 0..20 {
         db.delete(key(number * 50))?;
@@ -381,8 +368,7 @@ fn tombstones_are_not_due_because_of_it() -> Result<()> {
     drop(db);
     let env = env.kill();
     let db = open(&env);
-    db.put("another", "write")?;
-    model.insert(b"another".into(), b"write".into());
+    put(&db, "another", "write", &mut model)?;
     db.flush()?;
     db.wait_for_compactions()?;
     assert_eq!(tombstones(&db), 20, "{}", db.planned().1);
@@ -406,7 +392,7 @@ fn tombstones_are_not_due_because_of_it() -> Result<()> {
 fn checkpoints_have_what_was_finished() -> Result<()> {
     let env = SimEnv::new(10);
     let db = open(&env);
-    let mut model = Entries::new();
+    let mut model = Model::new();
     ingest(&db, 0, 100, 2, "first", &mut model)?;
     let mut unfinished = db.ingest()?;
     unfinished.put(key(3), "unfinished")?;
@@ -417,8 +403,7 @@ fn checkpoints_have_what_was_finished() -> Result<()> {
     unfinished.finish()?;
     model.insert(key(3).into_bytes(), b"unfinished".into());
     for (db, model) in [(&db, &mut model), (&copy, &mut copied)] {
-        db.put(key(5), "after")?;
-        model.insert(key(5).into_bytes(), b"after".into());
+        put(db, key(5), "after", model)?;
         ingest(db, 1, 50, 3, "then", model)?;
         check(db, model);
     }
@@ -429,12 +414,11 @@ fn checkpoints_have_what_was_finished() -> Result<()> {
 #[test]
 fn it_works_while_compactions_are_paused() -> Result<()> {
     let db = open(&SimEnv::new(7));
-    let mut model = Entries::new();
+    let mut model = Model::new();
     let pause = db.pause_compactions();
     for number in 0..6 {
         ingest(&db, number, 200, 5, &format!("ingest {number}"), &mut model)?;
-        db.put(key(number), "put")?;
-        model.insert(key(number).into_bytes(), b"put".into());
+        put(&db, key(number), "put", &mut model)?;
     }
     assert_eq!(db.stats().compactions, 0);
     check(&db, &model);
@@ -455,11 +439,10 @@ fn a_crash_leaves_all_or_nothing() -> Result<()> {
         loop {
             let env = SimEnv::new(8);
             let db = open(&env);
-            let mut before = Entries::new();
+            let mut before = Model::new();
             ingest(&db, 0, 30, 1, "old", &mut before)?;
             for number in 0..30 {
-                db.put(key(number * 2), "put")?;
-                before.insert(key(number * 2).into_bytes(), b"put".into());
+                put(&db, key(number * 2), "put", &mut before)?;
             }
             if durable_wal {
                 db.sync()?;
@@ -500,11 +483,9 @@ fn a_crash_leaves_all_or_nothing() -> Result<()> {
                 }
                 (with, without) = (with + u64::from(is_whole), without + u64::from(!is_whole));
                 let mut model = all(&db);
-                db.put(key(7), "written")?;
-                model.insert(key(7).into_bytes(), b"written".into());
+                put(&db, key(7), "written", &mut model)?;
                 ingest(&db, 2, 20, 9, "then", &mut model)?;
-                db.put(key(8), "written")?;
-                model.insert(key(8).into_bytes(), b"written".into());
+                put(&db, key(8), "written", &mut model)?;
                 check(&db, &model);
                 let killed = image.kill();
                 drop(db);
@@ -532,9 +513,8 @@ fn crashes_while_the_wal_begins_a_segment_lose_nothing() -> Result<()> {
     };
     let env = SimEnv::new(11);
     let db = open(&env);
-    let mut model = Entries::new();
-    db.put("older", "value")?;
-    model.insert(b"older".into(), b"value".into());
+    let mut model = Model::new();
+    put(&db, "older", "value", &mut model)?;
     ingest(&db, 0, 5, 1, "run", &mut model)?;
     let killed = env.kill();
     drop(db);
@@ -569,10 +549,9 @@ fn a_failure_changes_nothing() -> Result<()> {
         for after in 0..3 {
             let env = SimEnv::new(9);
             let db = open(&env);
-            let mut model = Entries::new();
+            let mut model = Model::new();
             ingest(&db, 0, 30, 1, "old", &mut model)?;
-            db.put(key(1), "put")?;
-            model.insert(key(1).into_bytes(), b"put".into());
+            put(&db, key(1), "put", &mut model)?;
             let files = env.files().len();
             let passed = Mutex::new(Rank::Test, 0);
             env.inject(Fault::new(Failure::Io).step(step).matching(move |_| {
@@ -597,8 +576,7 @@ fn a_failure_changes_nothing() -> Result<()> {
                     env.run_background_until_idle();
                     assert!(env.files().len() <= files + 1, "{step:?}: no files but that of the flush");
                     ingest(&db, 0, 40, 2, "new", &mut model)?;
-                    db.put(key(2), "put")?;
-                    model.insert(key(2).into_bytes(), b"put".into());
+                    put(&db, key(2), "put", &mut model)?;
                     check(&db, &model);
                 }
             }

@@ -32,6 +32,7 @@ mod invalid_trees;
 mod limits;
 #[cfg(feature = "measure")]
 mod measure;
+mod model;
 mod observed;
 mod rates;
 mod read_only;

@@ -11,6 +11,8 @@ use tamarack_env::sim::{Crash, Failure, Fault};
 use tamarack_env::{Env, MemoryEnv, OsEnv, SimEnv, TempDir};
 use tamarack_testing::read_dir;
 
+use crate::model::{Model, all};
+
 const DIR: &str = "/db";
 
 fn options(env: &Arc<dyn Env>) -> Options {
@@ -26,11 +28,6 @@ fn put(db: &Db, keys: impl IntoIterator<Item = u64>, value: &str) -> Result<()> 
     keys.into_iter().try_for_each(|key| db.put(format!("key {key:04}"), format!("{value} {key}")))
 }
 
-/// Returns all entries.
-fn all(db: &Db) -> Vec<(Vec<u8>, Vec<u8>)> {
-    db.scan::<&[u8]>(..).collect::<Result<_>>().expect("everything can be read")
-}
-
 /// Makes every call that reads, and every call that would write.
 fn use_in_every_way(db: &Db) {
     let there = all(db);
@@ -38,7 +35,7 @@ fn use_in_every_way(db: &Db) {
     for (key, value) in &there {
         assert_eq!(db.get(key).unwrap().as_deref(), Some(&value[..]));
     }
-    let keys: Vec<_> = there.iter().map(|(key, _)| key).collect();
+    let keys: Vec<_> = there.keys().collect();
     assert_eq!(db.multi_get(&keys).unwrap().into_iter().flatten().count(), there.len());
     assert_eq!(db.snapshot().scan::<&[u8]>(..).count(), there.len());
     assert!(db.verify(&mut |_, _| {}).unwrap().is_ok());
@@ -229,7 +226,7 @@ fn missing_databases_are_not_created() -> Result<()> {
         match options(&shared(image)).open_read_only(DIR) {
             Ok(db) => {
                 there += 1;
-                assert_eq!(all(&db), []);
+                assert_eq!(all(&db), Model::new());
             }
             Err(_) => refused(image, DIR),
         }

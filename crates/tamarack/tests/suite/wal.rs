@@ -31,13 +31,6 @@ fn empty_dir() -> Arc<dyn Env> {
     env
 }
 
-fn new_simulator(seed: u64) -> SimEnv {
-    let sim = SimEnv::new(seed);
-    sim.create_dir(Path::new(DIR), STEP).unwrap();
-    sim.sync_dir(Path::new("/"), STEP).unwrap();
-    sim
-}
-
 fn settings(env: &Arc<dyn Env>) -> WalSettings {
     WalSettings { env: env.clone(), dir: DIR.into(), database: DATABASE, allocate_bytes: 1024 }
 }
@@ -69,6 +62,16 @@ struct Writer {
     wal: Wal,
     written: Vec<Item>,
     group: Group,
+}
+
+/// A simulator, the same as an environment, and a WAL that is being written there.
+fn simulated() -> (SimEnv, Arc<dyn Env>, Writer) {
+    let sim = SimEnv::new(7);
+    sim.create_dir(Path::new(DIR), STEP).unwrap();
+    sim.sync_dir(Path::new("/"), STEP).unwrap();
+    let env: Arc<dyn Env> = Arc::new(sim.clone());
+    let writer = Writer::new(&env);
+    (sim, env, writer)
 }
 
 impl Writer {
@@ -168,14 +171,18 @@ fn entries_that_are_in_tables_are_not_replayed_and_their_segments_go() {
     assert_eq!(recovered.last_sequence, Sequence(5));
 }
 
-#[test]
-fn a_segment_that_a_crash_brought_back_is_removed_unread() {
+fn one_entry_each_in_two_segments() -> Arc<dyn Env> {
     let env = empty_dir();
     let mut writer = Writer::new(&env);
     writer.append(&["a"]).unwrap();
     writer.rotate();
     writer.append(&["b"]).unwrap();
-    drop(writer);
+    env
+}
+
+#[test]
+fn a_segment_that_a_crash_brought_back_is_removed_unread() {
+    let env = one_entry_each_in_two_segments();
     write_file(&*env, &segment(1), b"whatever a crash left of it");
     let flushed = RecoverySettings { flushed_through: Sequence(1), ..recovery(&env) };
     let (items, _) = read_back(&flushed).unwrap();
@@ -185,12 +192,7 @@ fn a_segment_that_a_crash_brought_back_is_removed_unread() {
 
 #[test]
 fn a_segment_that_is_needed_and_missing_is_an_error() {
-    let env = empty_dir();
-    let mut writer = Writer::new(&env);
-    writer.append(&["a"]).unwrap();
-    writer.rotate();
-    writer.append(&["b"]).unwrap();
-    drop(writer);
+    let env = one_entry_each_in_two_segments();
     env.remove(&segment(1), STEP).unwrap();
     let error = read_back(&recovery(&env)).unwrap_err();
     assert!(matches!(&error, Error::Corruption { path, .. } if *path == segment(2)), "{error}");
@@ -305,9 +307,7 @@ fn strict_recovery_refuses_a_torn_end_and_changes_nothing() {
 /// was whole, would follow it seamlessly.
 #[test]
 fn a_dropped_record_never_comes_back() {
-    let sim = new_simulator(7);
-    let env: Arc<dyn Env> = Arc::new(sim.clone());
-    let mut writer = Writer::new(&env);
+    let (sim, env, mut writer) = simulated();
     writer.append(&["kept"]).unwrap();
     writer.wal.sync_to(writer.wal.end()).unwrap();
     let start = writer.wal.end().0;
@@ -329,9 +329,7 @@ fn a_dropped_record_never_comes_back() {
 
 #[test]
 fn a_failed_append_leaves_no_trace_and_a_failed_sync_ends_the_wal() {
-    let sim = new_simulator(7);
-    let env: Arc<dyn Env> = Arc::new(sim.clone());
-    let mut writer = Writer::new(&env);
+    let (sim, _, mut writer) = simulated();
     writer.append(&["a"]).unwrap();
     sim.inject(Fault::new(Failure::StorageFull).step(tamarack::step::WAL_APPEND));
     assert!(matches!(writer.append(&["full"]), Err(Error::Io { .. })));
@@ -352,9 +350,7 @@ fn a_failed_append_leaves_no_trace_and_a_failed_sync_ends_the_wal() {
 /// was told is not written.
 #[test]
 fn a_failed_append_never_comes_back() {
-    let sim = new_simulator(7);
-    let env: Arc<dyn Env> = Arc::new(sim.clone());
-    let mut writer = Writer::new(&env);
+    let (sim, _, mut writer) = simulated();
     writer.append(&["a"]).unwrap();
     writer.wal.sync_to(writer.wal.end()).unwrap();
     sim.inject(Fault::new(Failure::ErrorAfterEffect).step(tamarack::step::WAL_APPEND));
@@ -369,9 +365,7 @@ fn a_failed_append_never_comes_back() {
 /// sync writes them. What a recovery showed must survive all the same.
 #[test]
 fn what_recovery_read_from_the_cache_becomes_durable() {
-    let sim = new_simulator(7);
-    let env: Arc<dyn Env> = Arc::new(sim.clone());
-    let mut writer = Writer::new(&env);
+    let (sim, env, mut writer) = simulated();
     writer.append(&["a"]).unwrap();
     sim.inject(Fault::new(Failure::SyncDropsPages).step(tamarack::step::WAL_SYNC));
     writer.wal.sync_to(writer.wal.end()).unwrap_err();
@@ -403,9 +397,7 @@ fn a_segment_that_was_never_finished_is_passed_over() {
 /// removed either, it would part what is appended to the segments around it.
 #[test]
 fn a_segment_whose_header_seemed_to_fail_parts_nothing() {
-    let sim = new_simulator(7);
-    let env: Arc<dyn Env> = Arc::new(sim.clone());
-    let mut writer = Writer::new(&env);
+    let (sim, env, mut writer) = simulated();
     writer.append(&["a"]).unwrap();
     sim.inject(Fault::new(Failure::ErrorAfterEffect).step(tamarack::step::WAL_HEADER));
     sim.inject(Fault::new(Failure::Io).step(tamarack::step::WAL_REMOVE));
@@ -423,9 +415,7 @@ fn a_segment_whose_header_seemed_to_fail_parts_nothing() {
 /// Everything before the end that closing returns is durable all the same.
 #[test]
 fn groups_appended_while_the_wal_is_being_closed_are_durable() {
-    let sim = new_simulator(7);
-    let env: Arc<dyn Env> = Arc::new(sim.clone());
-    let mut writer = Writer::new(&env);
+    let (sim, _, mut writer) = simulated();
     writer.append(&["a"]).unwrap();
     let wal = Arc::new(writer.wal);
     let (late, mut group, mut comes_late) = (Arc::downgrade(&wal), Group::new(), true);

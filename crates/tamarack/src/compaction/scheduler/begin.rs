@@ -18,7 +18,7 @@ use crate::compaction::schedule::{Schedule, Startable};
 use crate::database::Activity;
 use crate::error::Result;
 use crate::events::Event;
-use crate::format::edit::{KeyRange, RunId};
+use crate::format::edit::KeyRange;
 use crate::mistake::{self, Mistake};
 use crate::tree::occupancy::RunContents;
 use crate::tree::state::ImmutableMemtable;
@@ -144,7 +144,7 @@ impl Scheduler {
         // The whole of it is decided again when the part has ended.
         let (plan, request) = part.as_ref().map_or((plan, request), |part| (part, None));
         if plan.is_partial() {
-            let inputs = plan.inputs.iter().map(|run| RunId(run.0)).collect();
+            let inputs = plan.inputs.clone().into();
             let range = schedule.range_of(request.expect("a range is compacted on request")).clone();
             self.open_job(schedule, version, Task::Range { inputs }, (plan.cause, request), &[range])?;
         } else {
@@ -166,7 +166,7 @@ impl Scheduler {
         plan: &planner::CompactionPlan,
     ) -> Result<()> {
         let immutable = immutable.expect("the agenda only flushes a memtable that it was given");
-        let input = plan.inputs.first().map(|run| RunId(run.0));
+        let input = plan.inputs.first().copied();
         let buffer = immutable.memtable.raw_bytes();
         let active = input.and_then(|run| self.tree.of(version).run(run)).map_or(0, |(run, ..)| run.raw_bytes());
         let compactions = self.space_of_compactions(schedule, self.tree.of(version));
@@ -217,7 +217,7 @@ impl Scheduler {
         if !self.reserve.is_limited() {
             return Ok(None);
         }
-        let inputs = || plan.inputs.iter().map(|run| RunId(run.0));
+        let inputs = || plan.inputs.iter().copied();
         let raw_bytes: u64 = inputs().filter_map(|run| tree.run(run)).map(|(run, ..)| run.raw_bytes()).sum();
         let output = self.table_bytes(raw_bytes);
         let others = self.space_of_compactions(schedule, tree);

@@ -13,7 +13,7 @@ use crate::compaction::edits;
 use crate::compaction::job::{FinishedPiece, Job, JobPart, Reached, Task};
 use crate::compaction::jobs::target_of;
 use crate::compaction::output::CompactionOutput;
-use crate::compaction::schedule::{Pace, Schedule};
+use crate::compaction::schedule::Schedule;
 use crate::database::Activity;
 use crate::error::{Error, Result};
 use crate::events::Event;
@@ -41,7 +41,7 @@ impl Scheduler {
         };
         let version = self.manifest.version();
         let tree = (version.edit_number(), &**self.tree.of(&version));
-        let Pace { order, rate } = {
+        let (order, rate) = {
             let writers_wait = self.throttle.is_delaying(now);
             schedule.pace(tree, (buffered, buffered_max), writers_wait, goes_on)
         };

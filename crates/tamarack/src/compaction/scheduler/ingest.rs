@@ -1,7 +1,7 @@
 //! How an ingested run becomes part of the tree: one edit, under the scheduler's lock, while nobody
 //! writes and no entry is in a memtable.
 
-use tamarack_model::{Bytes, RunId as RunName, Shape, planner};
+use tamarack_model::{Bytes, Shape, planner};
 
 use super::{Scheduler, TABLE_BYTES_MAX, TABLE_BYTES_MIN};
 use crate::compaction::edits;
@@ -105,7 +105,7 @@ impl Scheduler {
         self.counters.ingest_bytes.add(tables.iter().map(|table| table.file_bytes).sum());
         self.counters.ingested_raw_bytes.add(raw_bytes);
         self.counters.level_bytes.add(level, raw_bytes);
-        schedule.agenda.ingested(RunName(run.0));
+        schedule.agenda.ingested(run);
         drop(schedule);
         self.wake();
         tracing::debug!(level, raw_bytes, "ingest finished");

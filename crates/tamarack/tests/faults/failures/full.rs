@@ -102,18 +102,8 @@ struct Freed {
 #[test]
 fn a_disk_that_becomes_full_at_any_call_and_is_freed_again() {
     let drawn = if exhaustive() { 100 } else { 3 };
-    let scripts = [
-        workload::rotation(),
-        workload::durability(),
-        workload::snapshots(),
-        workload::merging(),
-        workload::shaping(),
-        workload::reopening(),
-        workload::rolling(),
-        workload::checkpoints(),
-    ];
     let mut refused: BTreeMap<Step, u64> = BTreeMap::new();
-    for workload in scripts.into_iter().chain((0..drawn).map(workload::drawn)) {
+    for workload in workload::scripts().into_iter().chain((0..drawn).map(workload::drawn)) {
         let (mut trials, mut with_refusals, mut violations) = (0, 0, Vec::new());
         for call in calls_of(&workload, false).iter().filter(|call| call.kind.changes_storage()) {
             for way in WAYS {

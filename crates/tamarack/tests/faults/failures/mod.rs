@@ -108,17 +108,7 @@ fn every_call_of_drawn_workloads() {
 #[test]
 fn a_disk_that_is_full_and_freed_again() {
     let count = if exhaustive() { 200 } else { 4 };
-    let scripts = [
-        workload::rotation(),
-        workload::durability(),
-        workload::snapshots(),
-        workload::merging(),
-        workload::shaping(),
-        workload::checkpoints(),
-        workload::reopening(),
-        workload::rolling(),
-    ];
-    for workload in scripts.into_iter().chain((0..count).map(workload::drawn)) {
+    for workload in workload::scripts().into_iter().chain((0..count).map(workload::drawn)) {
         let (mut runs, mut refused) = (0, 0);
         for pages in 0..=pages_taken(&workload) {
             for freed_at in [workload.ops.len() / 3, workload.ops.len() * 2 / 3, workload.ops.len()] {

@@ -200,6 +200,11 @@ pub(crate) fn reopening() -> Workload {
     Workload { name: "reopening".to_owned(), ops }
 }
 
+/// All workloads that are written down here.
+pub(crate) fn scripts() -> [Workload; 8] {
+    [rotation(), durability(), snapshots(), merging(), shaping(), checkpoints(), reopening(), rolling()]
+}
+
 /// A script drawn from a seed.
 pub(crate) fn drawn(seed: u64) -> Workload {
     let random = Random::new(seed);
