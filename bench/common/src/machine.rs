@@ -77,6 +77,12 @@ pub fn settle() {
     rustix::fs::sync();
 }
 
+/// Processor time of this process, in microseconds: all threads, kernel included.
+pub fn process_cpu_us() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 * 1e6 + time.tv_nsec as f64 / 1e3
+}
+
 /// Processor time of the calling thread.
 pub fn thread_cpu_ns() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);

@@ -2,6 +2,10 @@
 
 use std::path::PathBuf;
 
+use tamarack_env::TempDir;
+
+use crate::machine;
+
 /// What was given on the command line.
 pub struct Words {
     /// Names without dashes; flags have an empty value.
@@ -90,6 +94,17 @@ impl Words {
     /// `--dir`: where databases are made.
     pub fn dir(&self) -> PathBuf {
         self.text("dir").map_or_else(std::env::temp_dir, PathBuf::from)
+    }
+
+    /// A new directory below `--dir`, which is removed with its content when it is dropped.
+    pub fn scratch(&self) -> TempDir {
+        TempDir::below(&self.dir()).unwrap_or_else(|error| panic!("{}: {error}", self.dir().display()))
+    }
+
+    /// `--report`: where the report is written; beside the older ones by default. `what` is part of
+    /// its name.
+    pub fn report(&self, what: &str) -> PathBuf {
+        self.text("report").map_or_else(|| machine::default_report(what), PathBuf::from)
     }
 
     /// The command, to be shown in a report: where things are on this machine is nobody's concern.

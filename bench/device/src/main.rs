@@ -15,8 +15,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use rustix::time::{ClockId, clock_gettime};
-use tamarack_env::{Access, AlignedBuffer, Batching, Env, File, OsEnv, Random, ReadQueue, ReadRequest, Step, TempDir};
+use common::machine::process_cpu_us;
+use common::reads::DiscardedReads;
+use tamarack_env::{Access, AlignedBuffer, Batching, Env, File, OsEnv, Random, ReadRequest, Step, TempDir};
 
 use registered::Registered;
 
@@ -128,28 +129,10 @@ fn single(name: &str, is_cold: bool, file: Arc<dyn File>, shift: usize) -> Row {
 fn batched(name: &str, batch: usize, is_cold: bool, env: Arc<dyn Env>, file: Arc<dyn File>, shift: usize) -> Row {
     Row::new(name, batch, is_cold, move |offsets| {
         let request = |offset| ReadRequest { file: file.clone(), offset: offset + shift as u64, bytes: BLOCK_BYTES };
-        let mut reads = Reads { requests: offsets.iter().map(|&offset| request(offset)).collect(), outcome: Ok(()) };
+        let mut reads = DiscardedReads::new(offsets.iter().map(|&offset| request(offset)));
         env.read_queue(&mut reads);
         reads.outcome
     })
-}
-
-/// Reads whose bytes nobody wants.
-struct Reads {
-    requests: Vec<ReadRequest>,
-    outcome: io::Result<()>,
-}
-
-impl ReadQueue for Reads {
-    fn next(&mut self) -> Option<ReadRequest> {
-        self.requests.pop()
-    }
-
-    fn arrived(&mut self, _: usize, bytes: io::Result<&[u8]>) {
-        if let Err(error) = bytes {
-            self.outcome = Err(error);
-        }
-    }
 }
 
 impl Row {
@@ -166,7 +149,7 @@ impl Row {
         // The last block of the file is left out, since reads may be shifted.
         let draw = || (0..self.batch).map(|_| random.below(blocks - 1) * BLOCK_BYTES as u64).collect::<Vec<_>>();
         (self.read)(&draw())?; // Makes threads and buffers.
-        let (cpu, start) = (cpu_us(), Instant::now());
+        let (cpu, start) = (process_cpu_us(), Instant::now());
         for _ in 0..calls {
             let offsets = draw();
             let called = Instant::now();
@@ -174,7 +157,7 @@ impl Row {
             self.latencies_us.push(called.elapsed().as_secs_f64() * 1e6);
         }
         self.seconds += start.elapsed().as_secs_f64();
-        self.cpu_us += cpu_us() - cpu;
+        self.cpu_us += process_cpu_us() - cpu;
         Ok(())
     }
 
@@ -192,10 +175,4 @@ impl Row {
             reads / self.seconds
         );
     }
-}
-
-/// The processor time that this process has used, in microseconds.
-fn cpu_us() -> f64 {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    time.tv_sec as f64 * 1e6 + time.tv_nsec as f64 / 1e3
 }

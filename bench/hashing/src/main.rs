@@ -21,7 +21,6 @@ mod waiting;
 use common::words::Words;
 use gain::{DEVICES, Setting, Trees};
 use tamarack::Result;
-use tamarack_env::TempDir;
 use trees::{Device, Kind};
 
 const HELP: &str = "\
@@ -41,7 +40,7 @@ fn main() -> Result<()> {
     if words.flag("count-key-bytes") {
         return count::run(words.number("count-key-bytes", 16) as usize, words.number("count-found", 0), &words.dir());
     }
-    let scratch = TempDir::below(&words.dir()).expect("a scratch directory");
+    let scratch = words.scratch();
     let quick = words.flag("quick");
     let rounds = words.positive("rounds", if quick { 9 } else { 161 });
     let mut report = report::Report::new(&words, rounds);

@@ -182,7 +182,7 @@ impl Report {
         if words.flag("no-report") || words.flag("quick") {
             return;
         }
-        let path = words.text("report").map_or_else(|| machine::default_report("hashing-"), Into::into);
+        let path = words.report("hashing-");
         fs::write(&path, text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         eprintln!("{}", path.display());
     }

@@ -55,14 +55,8 @@ fn main() {
     print!("{}", preface(&settings, &engines));
     println!("| data | threads | engine | M entries/s | MB/s | least | greatest | tamarack is | cpu s | written MB |");
     println!("|---|---:|---|---:|---:|---:|---:|---:|---:|---:|");
-    for (shape_name, shape) in [("small", Shape::Small), ("large", Shape::Large)] {
-        for (compression_name, compression) in [("none", Compression::None), ("lz4", Compression::Lz4)] {
-            if settings.shapes.wants(shape_name) && settings.compressions.wants(compression_name) {
-                let entries = (settings.mib << 20) / (shape.key_bytes() + shape.value_bytes()) as u64;
-                let data = Data { runs: settings.runs, entries, shape, compression };
-                measure(&settings, &format!("{shape_name}, {compression_name}"), &data, &engines);
-            }
-        }
+    for (name, data) in Data::chosen(&settings.shapes, &settings.compressions, settings.runs, settings.mib) {
+        measure(&settings, &name, &data, &engines);
     }
 }
 

@@ -4,6 +4,7 @@
 //! stored.
 
 use common::numbers::{mix, noise};
+use common::words::List;
 use tamarack::Compression;
 use tamarack_format::entry::{Entry, EntryKind, Sequence};
 
@@ -43,6 +44,21 @@ impl Shape {
 }
 
 impl Data {
+    /// All that is chosen, with names: keys and values of `mib` MiB in so many runs.
+    pub fn chosen(shapes: &List, compressions: &List, runs: u64, mib: u64) -> Vec<(String, Self)> {
+        let mut chosen = Vec::new();
+        for (shape_name, shape) in [("small", Shape::Small), ("large", Shape::Large)] {
+            for (compression_name, compression) in [("none", Compression::None), ("lz4", Compression::Lz4)] {
+                if shapes.wants(shape_name) && compressions.wants(compression_name) {
+                    let entries = (mib << 20) / (shape.key_bytes() + shape.value_bytes()) as u64;
+                    let name = format!("{shape_name}, {compression_name}");
+                    chosen.push((name, Self { runs, entries, shape, compression }));
+                }
+            }
+        }
+        chosen
+    }
+
     /// Keys and values, without what any engine adds.
     pub fn bytes(&self) -> u64 {
         self.entries * (self.shape.key_bytes() + self.shape.value_bytes()) as u64

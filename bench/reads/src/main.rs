@@ -15,9 +15,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use rustix::time::{ClockId, clock_gettime};
+use common::machine::process_cpu_us;
+use common::reads::DiscardedReads;
 use tamarack::{AdvancedOptions, Compression, Db, Options, ReaderStats};
-use tamarack_env::{Access, AlignedBuffer, File, OsEnv, Random, ReadQueue, ReadRequest, TempDir};
+use tamarack_env::{Access, AlignedBuffer, File, OsEnv, Random, ReadRequest, TempDir};
 
 const BLOCK_BYTES: u64 = 4096;
 const VALUE_BYTES: usize = 1000;
@@ -124,7 +125,7 @@ fn rows(db: &Db, files: Vec<(Arc<dyn File>, u64)>, keys: u64) -> Vec<Row> {
                     bytes: BLOCK_BYTES as usize,
                 }
             };
-            let mut reads = Reads { requests: (0..count).map(|_| draw()).collect(), outcome: Ok(()) };
+            let mut reads = DiscardedReads::new((0..count).map(|_| draw()));
             env.read_queue(&mut reads);
             Ok(reads.outcome?)
         }
@@ -157,24 +158,6 @@ fn rows(db: &Db, files: Vec<(Arc<dyn File>, u64)>, keys: u64) -> Vec<Row> {
     ]
 }
 
-/// Reads whose bytes nobody wants.
-struct Reads {
-    requests: Vec<ReadRequest>,
-    outcome: io::Result<()>,
-}
-
-impl ReadQueue for Reads {
-    fn next(&mut self) -> Option<ReadRequest> {
-        self.requests.pop()
-    }
-
-    fn arrived(&mut self, _: usize, bytes: io::Result<&[u8]>) {
-        if let Err(error) = bytes {
-            self.outcome = Err(error);
-        }
-    }
-}
-
 fn found(is_there: bool) -> Outcome {
     if is_there { Ok(()) } else { Err("a key that was stored is not found".into()) }
 }
@@ -187,7 +170,7 @@ impl Row {
 
     /// One round.
     fn measure(&mut self, db: &Db, random: &Random, counts: bool) -> Outcome {
-        let (cpu, before) = (cpu_us(), db.stats().reads);
+        let (cpu, before) = (process_cpu_us(), db.stats().reads);
         let mut latencies_us = Vec::with_capacity(self.count);
         for _ in 0..self.count {
             let began = Instant::now();
@@ -195,9 +178,9 @@ impl Row {
             latencies_us.push(began.elapsed().as_secs_f64() * 1e6);
         }
         if counts {
-            self.cpu_us += cpu_us() - cpu;
+            self.cpu_us += process_cpu_us() - cpu;
             self.latencies_us.append(&mut latencies_us);
-            self.read = self.read + db.stats().reads.since(&before).total();
+            self.read += db.stats().reads.since(&before).total();
         }
         Ok(())
     }
@@ -218,10 +201,4 @@ impl Row {
             each(self.read.bytes as f64 / 1024.0)
         );
     }
-}
-
-/// The processor time that this process has used, in microseconds.
-fn cpu_us() -> f64 {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    time.tv_sec as f64 * 1e6 + time.tv_nsec as f64 / 1e3
 }

@@ -8,7 +8,6 @@
 //!
 //! `cargo run --release -p shape --bin filter-rebuild -- --help`
 
-use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
@@ -35,10 +34,7 @@ const LOOKUPS: u64 = 200_000;
 
 fn main() -> Result<()> {
     let words = Words::read(HELP);
-    let dir = words.dir().join(format!("tamarack-filter-rebuild-{}", std::process::id()));
-    let outcome = measure(&words, &dir);
-    fs::remove_dir_all(&dir).expect("the database is removed");
-    outcome
+    measure(&words, words.scratch().path())
 }
 
 fn measure(words: &Words, dir: &Path) -> Result<()> {

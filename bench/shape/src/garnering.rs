@@ -25,7 +25,7 @@ use common::words::Words;
 use serde_json::{Value, json};
 use shape::kept::{Kept, digits, holds, number, off, publish, table};
 use shape::store::{
-    RAW_BYTES, Scratch, Setting, Store, Taken, absent_blocks, flush_all, runs_met, scan_blocks, simulated_scan_blocks,
+    RAW_BYTES, Setting, Store, Taken, absent_blocks, flush_all, runs_met, scan_blocks, simulated_scan_blocks,
 };
 use tamarack::Result;
 use tamarack_model::cost::{autumn, space, update};
@@ -116,8 +116,9 @@ impl Writing {
 }
 
 fn measure(words: &Words, name: &str, buffer_bytes: u64) -> Result<Value> {
-    let scratch = Scratch::below(&words.dir(), "garnering");
-    let setting = Setting { dir: scratch.0.clone(), policy: name.to_owned(), filter: "none".to_owned(), buffer_bytes };
+    let scratch = words.scratch();
+    let setting =
+        Setting { dir: scratch.path().to_owned(), policy: name.to_owned(), filter: "none".to_owned(), buffer_bytes };
     let parsed = policy::parse(name).expect("a policy");
     let reads = words.positive("reads", 2000);
     let all = buffer_bytes / RAW_BYTES * BUFFERS;

@@ -31,7 +31,6 @@ usage: ingest [--dir DIR] [--entries N] [--value-bytes N] [--rounds N] [--lz4 1]
 
 fn main() -> Result<()> {
     let words = Words::read(HELP);
-    let dir = words.dir().join(format!("tamarack-ingest-{}", std::process::id()));
     let settings = Settings {
         entries: words.number("entries", 10_000_000),
         value_bytes: words.number("value-bytes", 100) as usize,
@@ -39,10 +38,7 @@ fn main() -> Result<()> {
         writer: words.number("writer", 0) > 0,
         before: words.number("before", 0),
     };
-    fs::create_dir_all(&dir).expect("a directory");
-    let outcome = measure(&settings, words.number("rounds", 3), &dir);
-    fs::remove_dir_all(&dir).expect("the files are removed");
-    outcome
+    measure(&settings, words.number("rounds", 3), words.scratch().path())
 }
 
 struct Settings {

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use common::machine;
 use common::words::Words;
@@ -148,8 +148,7 @@ pub fn publish(words: &Words, kept: &Kept, name: &str, report: &str) {
     let report = format!("{report}{notes}");
     println!("{report}");
     if words.flag("write") {
-        let path =
-            words.text("report").map_or_else(|| machine::default_report(name), |path| Path::new(path).to_owned());
+        let path = words.report(name);
         fs::write(&path, report).expect("the report is written");
         eprintln!("{}", path.display());
     }

@@ -26,9 +26,7 @@ use std::time::Instant;
 use common::words::Words;
 use serde_json::{Value, json};
 use shape::kept::{Kept, digits, holds, number, off, publish, table};
-use shape::store::{
-    BLOCK_BYTES, RAW_BYTES, Scratch, Setting, Store, absent_blocks, flush_all, reads, runs_met, scan_blocks,
-};
+use shape::store::{BLOCK_BYTES, RAW_BYTES, Setting, Store, absent_blocks, flush_all, reads, runs_met, scan_blocks};
 use tamarack::Result;
 use tamarack_model::Bytes;
 use tamarack_model::cost::range;
@@ -122,8 +120,9 @@ fn main() -> Result<()> {
 }
 
 fn measure(words: &Words, name: &str, buffer_bytes: u64) -> Result<Value> {
-    let scratch = Scratch::below(&words.dir(), "moose");
-    let setting = Setting { dir: scratch.0.clone(), policy: name.to_owned(), filter: FILTER.to_owned(), buffer_bytes };
+    let scratch = words.scratch();
+    let setting =
+        Setting { dir: scratch.path().to_owned(), policy: name.to_owned(), filter: FILTER.to_owned(), buffer_bytes };
     let parsed = policy::parse(name).expect("a policy");
     let all = buffer_bytes / RAW_BYTES * BUFFERS;
     let mut store = setting.open(0, false)?;

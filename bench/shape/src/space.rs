@@ -46,10 +46,7 @@ const EVERY: Duration = Duration::from_millis(5);
 
 fn main() -> Result<()> {
     let words = Words::read(HELP);
-    let dir = words.dir().join(format!("tamarack-merge-space-{}", std::process::id()));
-    let outcome = measure(&words, &dir);
-    fs::remove_dir_all(&dir).expect("the database is removed");
-    outcome
+    measure(&words, words.scratch().path())
 }
 
 fn measure(words: &Words, dir: &Path) -> Result<()> {
@@ -67,7 +64,7 @@ fn measure(words: &Words, dir: &Path) -> Result<()> {
     let mut count = fill(&db, &entries, 0, last)?;
     db.compact()?;
     // What is above the last level fills level 1 when its last buffer is flushed.
-    db.set_policy(&format!(
+    db.set_policy(format!(
         "custom:buffer {BUFFER_BYTES}; level {above} in {slots} run{}; level {} in 1 run",
         if slots == 1 { "" } else { "s" },
         2 * last

@@ -5,7 +5,7 @@
 //! progress of compactions, and the sizes of flushes. Indexes are in memory, as in the papers'
 //! stores.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -264,26 +264,6 @@ pub fn flush_all(tree: &mut Tree<'_>, flushes: &[u64]) {
     for bytes in flushes {
         tree.rotate_memtable(Bytes(*bytes));
         tree.settle();
-    }
-}
-
-/// Removes a directory and what is in it when it goes.
-pub struct Scratch(pub PathBuf);
-
-impl Scratch {
-    /// A new one below `parent`.
-    pub fn below(parent: &Path, name: &str) -> Self {
-        let dir = parent.join(format!("tamarack-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&dir).unwrap_or_else(|error| panic!("{}: {error}", dir.display()));
-        Self(dir)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        if let Err(error) = std::fs::remove_dir_all(&self.0) {
-            eprintln!("{}: {error}; it stays", self.0.display());
-        }
     }
 }
 

@@ -15,20 +15,19 @@
 //! time is a column of its own.
 
 use std::fmt::Write as _;
-use std::fs::{self, File};
+use std::fs;
 use std::io;
-use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use common::control::{CONTROL_BYTES, beside_control, wait_until};
 use common::machine;
 use common::numbers::{median, noise};
 use common::words::List;
+use tamarack_env::histogram::Histogram;
 
 use crate::data::Data;
-use crate::latency::Latencies;
 use crate::stores::{self, Durability, Kind, Place, Shape, Store};
 
 /// How to measure.
@@ -56,19 +55,14 @@ pub enum Load {
 
 /// What one run gave.
 struct Run {
-    puts: Latencies,
+    puts: Histogram,
     puts_per_s: f64,
     behind_ns: u64,
-    control: Latencies,
+    control: Histogram,
 }
 
 /// Distinct keys in random order, merged as they come; how many is a matter of time.
 const DATA: Data = Data { name: "small", prefix: "", value_bytes: 100, entries: 0, sequential: false };
-
-/// The control writes so much, so often, to a file that it goes round in.
-const CONTROL_BYTES: usize = 4096;
-const CONTROL_EVERY: Duration = Duration::from_millis(1);
-const CONTROL_FILE_BYTES: u64 = 64 << 20;
 
 /// Runs everything and returns the report.
 pub fn measure(settings: &Settings, command: &str) -> io::Result<String> {
@@ -113,7 +107,7 @@ fn one(engine: &dyn Kind, load: Load, settings: &Settings) -> io::Result<Run> {
     Ok(Run { puts, puts_per_s, behind_ns, control })
 }
 
-fn control_alone(settings: &Settings) -> io::Result<Latencies> {
+fn control_alone(settings: &Settings) -> io::Result<Histogram> {
     let dir = fresh_dir(settings, "control")?;
     let control = beside_control(&dir, || thread::sleep(settings.time.min(Duration::from_secs(20))));
     fs::remove_dir_all(&dir)?;
@@ -127,37 +121,10 @@ fn fresh_dir(settings: &Settings, name: &str) -> io::Result<PathBuf> {
     Ok(dir)
 }
 
-/// What `work` says, and what the control's writes took meanwhile.
-fn beside_control<T>(dir: &Path, work: impl FnOnce() -> T) -> io::Result<(T, Latencies)> {
-    let file = File::create(dir.join("control"))?;
-    let ended = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let control = scope.spawn(|| control(&file, &ended));
-        let worked = work();
-        ended.store(true, Ordering::Relaxed);
-        let latencies = control.join().expect("the control does not panic")?;
-        Ok((worked, latencies))
-    })
-}
-
-fn control(file: &File, ended: &AtomicBool) -> io::Result<Latencies> {
-    let (bytes, mut latencies) = ([7; CONTROL_BYTES], Latencies::new());
-    for offset in (0..CONTROL_FILE_BYTES).step_by(CONTROL_BYTES).cycle() {
-        if ended.load(Ordering::Relaxed) {
-            break;
-        }
-        let began = Instant::now();
-        file.write_all_at(&bytes, offset)?;
-        latencies.add(began.elapsed().as_nanos() as u64);
-        thread::sleep(CONTROL_EVERY);
-    }
-    Ok(latencies)
-}
-
 /// Puts distinct keys in random order for `time`. Returns latencies, puts per second, and the
 /// longest delay of a put after its due time, in nanoseconds.
-fn write(store: &dyn Store, load: Load, time: Duration) -> (Latencies, f64, u64) {
-    let (noise, mut latencies, mut behind_ns) = (noise(), Latencies::new(), 0);
+fn write(store: &dyn Store, load: Load, time: Duration) -> (Histogram, f64, u64) {
+    let (noise, mut latencies, mut behind_ns) = (noise(), Histogram::default(), 0);
     let began = Instant::now();
     let (mut n, mut now) = (0, began);
     while now - began < time {
@@ -168,21 +135,11 @@ fn write(store: &dyn Store, load: Load, time: Duration) -> (Latencies, f64, u64)
         }
         store.put(&DATA.key(n), DATA.value(&noise, n));
         let after = Instant::now();
-        latencies.add((after - now).as_nanos() as u64);
+        latencies.note(after - now);
         now = after;
         n += 1;
     }
     (latencies, n as f64 / (now - began).as_secs_f64(), behind_ns)
-}
-
-/// Sleeps if it is worth it, and returns the time then. Puts that are due within a millisecond come
-/// together: waiting for each of them would keep a core busy that the store could use.
-fn wait_until(due: Instant, now: Instant) -> Instant {
-    if due <= now {
-        return now;
-    }
-    thread::sleep((due - now).max(Duration::from_millis(1)));
-    Instant::now()
 }
 
 const HEADING: &str =
@@ -194,13 +151,13 @@ fn cells(runs: &[Run]) -> Vec<String> {
     let ms = |values: &dyn Fn(&Run) -> u64| format!("{:.1}", runs.iter().map(values).max().unwrap_or(0) as f64 / 1e6);
     vec![
         format!("{:.0}", median(runs.iter().map(|run| run.puts_per_s))),
-        us(&|run| run.puts.quantile_ns(0.5)),
-        us(&|run| run.puts.quantile_ns(0.99)),
-        us(&|run| run.puts.quantile_ns(0.999)),
-        ms(&|run| run.puts.greatest_ns()),
+        us(&|run| run.puts.percentile_ns(500)),
+        us(&|run| run.puts.percentile_ns(990)),
+        us(&|run| run.puts.percentile_ns(999)),
+        ms(&|run| run.puts.longest_ns()),
         ms(&|run| run.behind_ns),
-        us(&|run| run.control.quantile_ns(0.999)),
-        ms(&|run| run.control.greatest_ns()),
+        us(&|run| run.control.percentile_ns(999)),
+        ms(&|run| run.control.longest_ns()),
     ]
 }
 
@@ -209,7 +166,7 @@ fn report(
     command: &str,
     engines: &[Box<dyn Kind>],
     rows: &[(Load, &str, Vec<Run>)],
-    alone: &[Latencies],
+    alone: &[Histogram],
     busy: &[f64],
 ) -> String {
     let mut text = format!("# Latencies of single puts under compaction, {}\n\n", machine::date());
@@ -233,8 +190,8 @@ fn report(
     ));
     line(format!(
         "* Control: another thread writes {CONTROL_BYTES} bytes every millisecond to a file of its own in the same directory. Alone, before the rounds: p99.9 {:.1} us, max {:.1} ms.",
-        median(alone.iter().map(|control| control.quantile_ns(0.999) as f64)) / 1e3,
-        alone.iter().map(Latencies::greatest_ns).max().unwrap_or(0) as f64 / 1e6
+        median(alone.iter().map(|control| control.percentile_ns(999) as f64)) / 1e3,
+        alone.iter().map(Histogram::longest_ns).max().unwrap_or(0) as f64 / 1e6
     ));
     line("* Engines, of whose settings those of leveled trees hold here:".to_owned());
     for engine in engines {

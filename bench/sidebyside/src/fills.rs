@@ -108,7 +108,7 @@ fn run(engine: &dyn Kind, workload: &Fill, settings: &Settings, noise: &[u8]) ->
     }
     drop(store);
     fs::remove_dir_all(&dir)?;
-    let (p50_ns, p99_ns) = (latencies.quantile_ns(0.5), latencies.quantile_ns(0.99));
+    let (p50_ns, p99_ns) = (latencies.percentile_ns(500), latencies.percentile_ns(990));
     Ok(Sample { ops_per_s: data.entries as f64 / seconds, p50_ns, p99_ns })
 }
 

@@ -7,8 +7,7 @@
 //! * [`stores`]: the stores behind one trait.
 //! * [`data`]: the stored entries, and how keys are drawn; [`load`] stores them; [`check`] compares
 //!   answers with them byte for byte.
-//! * [`rows`]: the workloads, as lists of operations; [`slice`] works through them, timed;
-//!   [`latency`] collects latencies.
+//! * [`rows`]: the workloads, as lists of operations; [`slice`] works through them, timed.
 //! * [`plan`], [`worker`], [`beside`], [`table`]: what `beside` measures, a process for each store,
 //!   their turns, and the report.
 //! * [`fills`], [`delays`]: the other two programs.
@@ -18,7 +17,6 @@ pub mod check;
 pub mod data;
 pub mod delays;
 pub mod fills;
-pub mod latency;
 pub mod load;
 pub mod plan;
 pub mod rows;

@@ -7,14 +7,14 @@ use std::path::Path;
 use std::sync::Barrier;
 use std::thread;
 use std::time::Instant;
+use tamarack_env::histogram::Histogram;
 
 use crate::data::Data;
-use crate::latency::Latencies;
 use crate::stores::Store;
 
 /// Puts the entries of `numbers`, in their order, dealt to `threads`. Returns the seconds from the
 /// first put to the return of the last, and all latencies.
-pub fn fill(store: &dyn Store, data: &Data, noise: &[u8], numbers: Range<u64>, threads: usize) -> (f64, Latencies) {
+pub fn fill(store: &dyn Store, data: &Data, noise: &[u8], numbers: Range<u64>, threads: usize) -> (f64, Histogram) {
     let start_line = Barrier::new(threads + 1);
     thread::scope(|scope| {
         let writers: Vec<_> = (0..threads)
@@ -28,23 +28,23 @@ pub fn fill(store: &dyn Store, data: &Data, noise: &[u8], numbers: Range<u64>, t
             .collect();
         start_line.wait();
         let began = Instant::now();
-        let mut all = Latencies::new();
+        let mut all = Histogram::default();
         for writer in writers {
-            all.merge(&writer.join().expect("a writer's failure ends the measurement"));
+            all.add(&writer.join().expect("a writer's failure ends the measurement"));
         }
         (began.elapsed().as_secs_f64(), all)
     })
 }
 
 /// The clock is read once per put: the end of one is the begin of the next.
-fn fill_share(store: &dyn Store, data: &Data, noise: &[u8], numbers: impl Iterator<Item = u64>) -> Latencies {
-    let (mut latencies, mut key, mut before) = (Latencies::new(), Vec::new(), Instant::now());
+fn fill_share(store: &dyn Store, data: &Data, noise: &[u8], numbers: impl Iterator<Item = u64>) -> Histogram {
+    let (mut latencies, mut key, mut before) = (Histogram::default(), Vec::new(), Instant::now());
     for n in numbers {
         key.clear();
         data.push_key(n, &mut key);
         store.put(&key, data.value(noise, n));
         let after = Instant::now();
-        latencies.add((after - before).as_nanos() as u64);
+        latencies.note(after - before);
         before = after;
     }
     latencies

@@ -35,7 +35,7 @@ fn main() -> ExitCode {
         durabilities: words.list("durability"),
         engines: words.list("engines"),
     };
-    let report = words.text("report").map_or_else(|| machine::default_report("fills-"), Into::into);
+    let report = words.report("fills-");
     let outcome = measure(&settings, &words.command("sidebyside")).and_then(|text| {
         print!("{text}");
         if words.flag("no-report") { Ok(()) } else { std::fs::write(report, text) }

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use common::machine::{self, thread_cpu_ns};
 use serde::{Deserialize, Serialize};
+use tamarack_env::histogram::Histogram;
 
 use crate::data::{Data, Random};
-use crate::latency::Latencies;
 use crate::rows::{Keys, Operation, Row, Work};
 use crate::stores::{Seen, Store};
 
@@ -73,7 +73,7 @@ impl Bench<'_> {
 
     fn work_through(&self, row: &Row, work: &Work, time: Duration) -> Ran {
         let Self { store, data, noise, .. } = *self;
-        let (mut seen, mut latencies, mut marks) = (Seen::default(), Latencies::new(), Marks::new());
+        let (mut seen, mut latencies, mut marks) = (Seen::default(), Histogram::default(), Marks::new());
         // The clock takes as long as a tenth of a fast get.
         let timed_of = if row.scans() || (self.direct_io && row.keys != Keys::Absent) { 1 } else { 8 };
         let (blocks_before, cpu_before, began) = (store.block_reads(), thread_cpu_ns(), Instant::now());
@@ -96,7 +96,7 @@ impl Bench<'_> {
             }
             if let Some(before) = before {
                 let now = Instant::now();
-                latencies.add((now - before).as_nanos() as u64);
+                latencies.note(now - before);
                 if now - began >= time {
                     break;
                 }
@@ -132,20 +132,20 @@ pub struct Ran {
     ended: Instant,
     cpu_ns: u64,
     blocks: Option<u64>,
-    latencies: Latencies,
+    latencies: Histogram,
 }
 
 fn sum_up(ran: &[Ran], blocks: Option<u64>, device_bytes: u64) -> Sample {
     let began = ran.iter().map(|ran| ran.began).min().expect("there is a thread");
     let ended = ran.iter().map(|ran| ran.ended).max().expect("there is a thread");
     let operations: usize = ran.iter().map(|ran| ran.operations).sum();
-    let mut latencies = Latencies::new();
-    ran.iter().for_each(|ran| latencies.merge(&ran.latencies));
+    let mut latencies = Histogram::default();
+    ran.iter().for_each(|ran| latencies.add(&ran.latencies));
     let each = |count: u64| count as f64 / operations as f64;
     Sample {
         ops_per_s: operations as f64 / (ended - began).as_secs_f64(),
-        p50_ns: latencies.quantile_ns(0.5),
-        p99_ns: latencies.quantile_ns(0.99),
+        p50_ns: latencies.percentile_ns(500),
+        p99_ns: latencies.percentile_ns(990),
         cpu_ns: each(ran.iter().map(|ran| ran.cpu_ns).sum()),
         blocks: blocks.map(each),
         device_bytes: each(device_bytes),

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use common::machine;
 use common::numbers::noise;
 use serde::{Deserialize, Serialize};
+use tamarack_env::histogram::Histogram;
 
 use crate::check::check;
 use crate::load;
@@ -113,12 +114,12 @@ fn load_all(kind: &dyn Kind, database: &Database, threads: usize, dir: &Path, no
     let place = database.place(Reads::Cached, true);
     let store = kind.open(dir, &place);
     let (data, runs, began, io) = (&database.data, database.runs, Instant::now(), machine::io());
-    let (mut put_s, mut latencies) = (0.0, crate::latency::Latencies::new());
+    let (mut put_s, mut latencies) = (0.0, Histogram::default());
     for run in 0..runs {
         let numbers = data.entries * run / runs..data.entries * (run + 1) / runs;
         let (seconds, run_latencies) = load::fill(store.as_ref(), data, noise, numbers, threads);
         put_s += seconds;
-        latencies.merge(&run_latencies);
+        latencies.add(&run_latencies);
         store.flush();
     }
     let only_to_be_sure = store.settle();
@@ -135,7 +136,7 @@ fn load_all(kind: &dyn Kind, database: &Database, threads: usize, dir: &Path, no
         ops_per_s,
         put_s,
         settled_s,
-        p99_ns: latencies.quantile_ns(0.99),
+        p99_ns: latencies.percentile_ns(990),
         written_bytes,
         allocated_bytes,
         peak_memory_bytes,

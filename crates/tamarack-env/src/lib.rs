@@ -4,7 +4,7 @@
 //! [`mod@env`], so one injected value decides whether it runs on the operating system ([`OsEnv`]),
 //! in memory ([`MemoryEnv`]), or on a simulator that replays crashes and faults from a seed
 //! ([`SimEnv`]). The locks and atomics of [`sync`] are part of the same bargain: a schedule
-//! explorer can replace them.
+//! explorer can replace them. [`histogram`] counts the latencies that a clock shows.
 //!
 //! Nothing in this crate knows what a key, a table or a WAL is.
 //!
@@ -23,6 +23,7 @@ mod workers;
 mod clock;
 
 pub mod env;
+pub mod histogram;
 pub mod random;
 pub mod sync;
 

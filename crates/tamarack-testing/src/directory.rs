@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A directory of the real file system that is removed at the end of its test.
+/// A directory of the real file system that is removed at the end of its test, unless the test
+/// fails: then it stays, to be looked at.
 #[derive(Debug)]
 pub struct TestDir(PathBuf);
 
@@ -43,6 +44,10 @@ impl TestDir {
 
 impl Drop for TestDir {
     fn drop(&mut self) {
-        fs::remove_dir_all(&self.0).expect("the test's directory can be removed");
+        if std::thread::panicking() {
+            println!("the test's directory stays: {}", self.0.display());
+        } else {
+            fs::remove_dir_all(&self.0).expect("the test's directory can be removed");
+        }
     }
 }

@@ -28,7 +28,7 @@ struct Layer {
 const LAYERS: &[Layer] = &[
     Layer {
         directory: "tidy",
-        may_use: &[],
+        may_use: &["tamarack-testing"],
         modules: &[
             "lib",
             "ratchet",
@@ -177,12 +177,12 @@ const LAYERS: &[Layer] = &[
     Layer {
         directory: "tamarack-testing",
         may_use: &["tamarack-env"],
-        modules: &["lib", "directory", "random", "seeds", "stored"],
+        modules: &["lib", "directory", "files", "random", "seeds", "stored"],
     },
     Layer {
         directory: "tamarack-env",
         may_use: &[],
-        modules: &["lib", "sim", "memory", "os", "workers", "clock", "env", "aligned", "random", "sync"],
+        modules: &["lib", "sim", "memory", "os", "workers", "clock", "env", "aligned", "histogram", "random", "sync"],
     },
 ];
 

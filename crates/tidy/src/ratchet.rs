@@ -41,7 +41,7 @@ fn violations_only_become_fewer() {
     counts.extend(text::long_comments(&files));
     let stored = fs::read_to_string(file()).unwrap_or_default();
     let mut allowed = parse(&stored);
-    if std::env::var_os("TAMARACK_REWRITE").is_some() {
+    if tamarack_testing::rewrites() {
         allowed = lowered(&allowed, &counts);
         let text = render(&allowed);
         if text != stored {

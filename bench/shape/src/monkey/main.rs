@@ -41,11 +41,8 @@ fn main() -> Result<()> {
     let (parts, lookups) = (words.list("parts"), words.positive("lookups", 20_000));
     let mut sections: Vec<Section> = Vec::new();
     if parts.wants("growth") {
-        let dir = words.dir().join(format!("tamarack-monkey-{}", std::process::id()));
-        fs::create_dir_all(&dir).expect("a directory");
-        let outcome = growth::measure(&dir, words.positive("powers", 10).max(3) as u32, lookups);
-        fs::remove_dir_all(&dir).expect("the databases are removed");
-        sections.push(outcome?);
+        let powers = words.positive("powers", 10).max(3) as u32;
+        sections.push(growth::measure(words.scratch().path(), powers, lookups)?);
     }
     if parts.wants("memory") {
         sections.push(memory::measure(10 * lookups)?);
@@ -61,7 +58,7 @@ fn main() -> Result<()> {
         }
     }
     if !words.flag("no-report") && !words.flag("json") {
-        let path = words.text("report").map_or_else(|| machine::default_report("allocation-"), Into::into);
+        let path = words.report("allocation-");
         fs::write(&path, report(&words, &sections)).expect("the report is written");
         println!("{}", path.display());
     }

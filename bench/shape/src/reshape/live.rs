@@ -14,17 +14,18 @@
 //! The control changes nothing: the others' additional bytes are the cost of the change. The tree
 //! that was changed lazily is the one that is changed back.
 
-use std::fs::{self, File};
-use std::os::unix::fs::FileExt;
+use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use common::control::{beside_control, wait_until};
 use common::numbers::mix;
 use common::words::Words;
 use tamarack::{Db, Event, ReshapeEstimate, Result, Stats};
+use tamarack_env::histogram::Histogram;
 
 use super::entries::{Entries, RAW_BYTES, key, number_in};
 use super::{FIRST, Setup, buffered, grown, holds, levels, mib, write};
@@ -36,10 +37,6 @@ const ABSENT: u64 = 1 << 40;
 /// So many neighbours a scan looks at.
 const SCANNED: usize = 16;
 
-const CONTROL_BYTES: usize = 4096;
-const CONTROL_EVERY: Duration = Duration::from_millis(1);
-const CONTROL_FILE_BYTES: u64 = 64 << 20;
-
 /// What is done at the change.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Way {
@@ -47,10 +44,6 @@ enum Way {
     Lazily,
     AtOnce,
 }
-
-/// Latencies in nanoseconds.
-#[derive(Default)]
-struct Latencies(Vec<u64>);
 
 /// What one way gave.
 struct Run {
@@ -63,7 +56,7 @@ struct Run {
     reshape_time: Duration,
     before: Puts,
     after: Puts,
-    control: Latencies,
+    control: Histogram,
     stalls: u64,
     delayed: f64,
     answers: u64,
@@ -75,7 +68,7 @@ struct Run {
 /// Puts, and how far one came after its due time at most, in nanoseconds.
 #[derive(Default)]
 struct Puts {
-    latencies: Latencies,
+    latencies: Histogram,
     behind: u64,
     time: Duration,
 }
@@ -182,60 +175,62 @@ fn one(
 ) -> Result<(Run, u64)> {
     let (count, ended) = (AtomicU64::new(first), AtomicBool::new(false));
     let puts = setup.load / RAW_BYTES;
-    let file = File::create(setup.dir.join("control")).expect("a file is made");
-    thread::scope(|scope| {
-        let control = scope.spawn(|| control(&file, &ended));
-        let readers = [Reader::Get, Reader::Scan].map(|kind| {
-            let (count, ended) = (&count, &ended);
-            scope.spawn(move || kind.read(db, entries, count, ended, reads / 2))
-        });
-        let outcome = (|| {
-            let before = paced(db, entries, &count, puts / 8, rate)?;
-            let then = db.stats();
-            let estimate = db.estimate_reshape(to, (puts - puts / 8) * RAW_BYTES + buffered(&then))?;
-            let began = Instant::now();
-            if way != Way::Kept {
-                db.set_policy(to)?;
-            }
-            let reshaper = scope.spawn(move || match way {
-                Way::AtOnce => db.reshape().map(|()| began.elapsed()),
-                _ => Ok(Duration::ZERO),
+    let work = || {
+        thread::scope(|scope| {
+            let readers = [Reader::Get, Reader::Scan].map(|kind| {
+                let (count, ended) = (&count, &ended);
+                scope.spawn(move || kind.read(db, entries, count, ended, reads / 2))
             });
-            let after = paced(db, entries, &count, puts - puts / 8, rate)?;
-            let writing = db.stats();
-            let reshape_time = reshaper.join().expect("it ends")?;
-            db.flush()?;
-            db.wait_for_compactions()?;
-            Ok::<_, tamarack::Error>((before, then, estimate, after, writing, reshape_time))
-        })();
-        ended.store(true, Ordering::Relaxed);
-        let (mut answers, mut wrong) = (0, 0);
-        for reader in readers {
-            let of_one = reader.join().expect("a reader ends")?;
-            (answers, wrong) = (answers + of_one.0, wrong + of_one.1);
-        }
-        let control = control.join().expect("the control ends");
-        let (before, then, estimate, after, writing, reshape_time) = outcome?;
-        let now = db.stats();
-        let runs = |stats: &Stats| stats.levels.iter().map(|level| level.runs.len()).sum::<usize>();
-        let run = Run {
-            way,
-            estimate,
-            written: now.written_raw_bytes() - then.written_raw_bytes(),
-            reshaped: reshaped.load(Ordering::Relaxed),
-            reshape_time,
-            before,
-            after,
-            control,
-            stalls: writing.write_stalls - then.write_stalls,
-            delayed: writing.write_delay_seconds - then.write_delay_seconds,
-            answers,
-            wrong,
-            runs_most: runs(&then).max(runs(&writing)),
-            at_rest: levels(db),
-        };
-        Ok((run, count.load(Ordering::Relaxed)))
-    })
+            let outcome = (|| {
+                let before = paced(db, entries, &count, puts / 8, rate)?;
+                let then = db.stats();
+                let estimate = db.estimate_reshape(to, (puts - puts / 8) * RAW_BYTES + buffered(&then))?;
+                let began = Instant::now();
+                if way != Way::Kept {
+                    db.set_policy(to)?;
+                }
+                let reshaper = scope.spawn(move || match way {
+                    Way::AtOnce => db.reshape().map(|()| began.elapsed()),
+                    _ => Ok(Duration::ZERO),
+                });
+                let after = paced(db, entries, &count, puts - puts / 8, rate)?;
+                let writing = db.stats();
+                let reshape_time = reshaper.join().expect("it ends")?;
+                db.flush()?;
+                db.wait_for_compactions()?;
+                Ok::<_, tamarack::Error>((before, then, estimate, after, writing, reshape_time))
+            })();
+            ended.store(true, Ordering::Relaxed);
+            let (mut answers, mut wrong) = (0, 0);
+            for reader in readers {
+                let of_one = reader.join().expect("a reader ends")?;
+                (answers, wrong) = (answers + of_one.0, wrong + of_one.1);
+            }
+            let (before, then, estimate, after, writing, reshape_time) = outcome?;
+            let now = db.stats();
+            let runs = |stats: &Stats| stats.levels.iter().map(|level| level.runs.len()).sum::<usize>();
+            let run = Run {
+                way,
+                estimate,
+                written: now.written_raw_bytes() - then.written_raw_bytes(),
+                reshaped: reshaped.load(Ordering::Relaxed),
+                reshape_time,
+                before,
+                after,
+                control: Histogram::default(),
+                stalls: writing.write_stalls - then.write_stalls,
+                delayed: writing.write_delay_seconds - then.write_delay_seconds,
+                answers,
+                wrong,
+                runs_most: runs(&then).max(runs(&writing)),
+                at_rest: levels(db),
+            };
+            Ok((run, count.load(Ordering::Relaxed)))
+        })
+    };
+    let (outcome, control) = beside_control(&setup.dir, work).expect("the control writes");
+    let (run, count) = outcome?;
+    Ok((Run { control, ..run }, count))
 }
 
 /// So many puts at that rate.
@@ -245,19 +240,15 @@ fn paced(db: &Db, entries: &Entries, count: &AtomicU64, puts: u64, rate: u64) ->
     let mut now = began;
     for n in 0..puts {
         let due = began + Duration::from_nanos((n as f64 / rate as f64 * 1e9) as u64);
-        if due > now {
-            thread::sleep((due - now).max(Duration::from_millis(1)));
-            now = Instant::now();
-        }
+        now = wait_until(due, now);
         entries.put(db, count.load(Ordering::Relaxed))?;
         count.fetch_add(1, Ordering::Release);
         let after = Instant::now();
-        done.latencies.0.push((after - now).as_nanos() as u64);
+        done.latencies.note(after - now);
         done.behind = done.behind.max((after - due).as_nanos() as u64);
         now = after;
     }
     done.time = began.elapsed();
-    done.latencies.0.sort_unstable();
     Ok(done)
 }
 
@@ -303,32 +294,6 @@ fn scans_right(db: &Db, entries: &Entries, number: u64) -> Result<bool> {
         last = Some(found.to_vec());
     }
     Ok(last.is_some())
-}
-
-fn control(file: &File, ended: &AtomicBool) -> Latencies {
-    let (bytes, mut latencies) = ([7; CONTROL_BYTES], Latencies::default());
-    for offset in (0..CONTROL_FILE_BYTES).step_by(CONTROL_BYTES).cycle() {
-        if ended.load(Ordering::Relaxed) {
-            break;
-        }
-        let began = Instant::now();
-        file.write_all_at(&bytes, offset).expect("the control writes");
-        latencies.0.push(began.elapsed().as_nanos() as u64);
-        thread::sleep(CONTROL_EVERY);
-    }
-    latencies.0.sort_unstable();
-    latencies
-}
-
-impl Latencies {
-    fn quantile_us(&self, fraction: f64) -> f64 {
-        let rank = (self.0.len() as f64 * fraction).ceil() as usize;
-        self.0.get(rank.max(1) - 1).copied().unwrap_or(0) as f64 / 1e3
-    }
-
-    fn most_ms(&self) -> f64 {
-        self.0.last().copied().unwrap_or(0) as f64 / 1e6
-    }
 }
 
 /// Two tables: bytes, and what puts took.
@@ -414,11 +379,11 @@ fn tables(from: &str, to: &str, runs: &[Run], verdicts: &mut Vec<(bool, String)>
             let l = &puts.latencies;
             format!(
                 "| {name} | {:.0} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {rest} |\n",
-                l.0.len() as f64 / puts.time.as_secs_f64(),
-                l.quantile_us(0.5),
-                l.quantile_us(0.99),
-                l.quantile_us(0.999),
-                l.most_ms(),
+                l.samples() as f64 / puts.time.as_secs_f64(),
+                l.percentile_ns(500) as f64 / 1e3,
+                l.percentile_ns(990) as f64 / 1e3,
+                l.percentile_ns(999) as f64 / 1e3,
+                l.longest_ns() as f64 / 1e6,
                 puts.behind as f64 / 1e6,
             )
         };
@@ -428,14 +393,14 @@ fn tables(from: &str, to: &str, runs: &[Run], verdicts: &mut Vec<(bool, String)>
             "{:.1} | {} | {:.1} | {:.1} | {} | {}",
             run.delayed,
             run.stalls,
-            control.quantile_us(0.999),
-            control.most_ms(),
+            control.percentile_ns(999) as f64 / 1e3,
+            control.longest_ns() as f64 / 1e6,
             run.answers,
             run.wrong
         );
         text += &row(&name(run.way), &run.after, &rest);
         if run.way != Way::Kept {
-            let most = run.after.latencies.most_ms();
+            let most = run.after.latencies.longest_ns() as f64 / 1e6;
             verdicts.push((
                 most < 100.0,
                 format!("{from} -> {}: no put takes 100 ms; the longest {most:.1} ms", name(run.way)),

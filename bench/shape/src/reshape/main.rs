@@ -80,19 +80,16 @@ impl Setup {
 
 fn main() -> Result<()> {
     let words = Words::read(HELP);
-    let dir = words.dir().join(format!("tamarack-reshape-{}", std::process::id()));
+    let scratch = words.scratch();
     let setup = Setup {
         buffer_bytes: words.number("buffer-mib", 8) << 20,
         threads: words.number("threads", 2) as usize,
         bytes: words.number("mib", 2048) << 20,
         load: words.number("load", 512) << 20,
-        dir: dir.clone(),
+        dir: scratch.path().to_owned(),
     };
-    fs::create_dir_all(&dir).expect("a directory is made");
-    let outcome = report(&words, &setup);
-    fs::remove_dir_all(&dir).expect("the databases are removed");
-    let text = outcome?;
-    let path = words.text("report").map_or_else(|| machine::default_report("reshape-"), Into::into);
+    let text = report(&words, &setup)?;
+    let path = words.report("reshape-");
     fs::write(&path, &text).expect("the report is written");
     print!("{text}");
     eprintln!("written to {}", path.display());

@@ -46,7 +46,7 @@ fn main() -> ExitCode {
 
 /// True if all went well.
 fn report(words: &Words) -> io::Result<bool> {
-    let report = words.text("report").map_or_else(|| machine::default_report("beside-"), Into::into);
+    let report = words.report("beside-");
     let json = words.text("json").map_or_else(|| report.with_extension("json"), Into::into);
     let notes = words.text("notes").map_or(Ok(String::new()), fs::read_to_string)?;
     let write = |results: &Results| fs::write(&report, table::markdown(results, &notes));

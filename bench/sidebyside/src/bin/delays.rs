@@ -29,7 +29,7 @@ fn main() -> ExitCode {
         rate: words.positive("rate", 30_000),
         engines: words.list("engines"),
     };
-    let report = words.text("report").map_or_else(|| machine::default_report("delays-"), Into::into);
+    let report = words.report("delays-");
     let outcome = measure(&settings, &words.command("delays")).and_then(|text| {
         print!("{text}");
         std::fs::write(&report, text)

@@ -11,7 +11,9 @@ use std::io;
 use std::path::Path;
 
 use tamarack::Db;
+use tamarack_env::OsEnv;
 use tamarack_format::checksum::{FileKind, Place};
+use tamarack_testing::read_dir;
 
 use crate::testing::{Ran, TestDir, run, run_ok};
 
@@ -122,12 +124,7 @@ fn a_database_that_others_look_at() {
     let db = &dir.join("db");
     run_ok(&["put", db, "a", "1"]);
     drop(Db::open(db).and_then(|open| open.put("b", "2").map(|()| open)).expect("it can be written to"));
-    let files = || -> Vec<_> {
-        let names = fs::read_dir(db).expect("it is there").map(|name| name.expect("it can be listed").path());
-        let mut files: Vec<_> = names.map(|path| (path.clone(), fs::read(path).expect("it can be read"))).collect();
-        files.sort();
-        files
-    };
+    let files = || read_dir(&*OsEnv::new(), Path::new(db));
     let before = files();
     let reader = tamarack::Options::new().open_read_only(db).expect("it is there");
     for words in [&["get", db, "b"][..], &["scan", db], &["export", db], &["stats", db], &["verify", db]] {

@@ -1,13 +1,13 @@
 //! Measured workloads as tables and as JSON.
 
 use serde_json::{Map, Value};
+use tamarack_env::histogram::Histogram;
 
 use super::json;
 use super::lookups::show_ns;
 use super::table::{grouped, table};
 use crate::size::show_seconds;
 use crate::workloads::measure::{Measured, Rate};
-use crate::workloads::times::Latency;
 
 /// Table with a row per workload, per kind of operation, and for a concurrent writer.
 pub(crate) fn workloads(all: &[Measured]) -> String {
@@ -63,11 +63,11 @@ fn rate(name: &str, rate: &Rate) -> [String; 7] {
     row(name, &rate.latency, rate.seconds, Some(rate.bytes_per_second() / 1e6))
 }
 
-fn row(name: &str, latency: &Latency, seconds: f64, megabytes: Option<f64>) -> [String; 7] {
-    let [half, most, nearly_all] = latency.within_ns.map(show_ns);
+fn row(name: &str, latency: &Histogram, seconds: f64, megabytes: Option<f64>) -> [String; 7] {
+    let [half, most, nearly_all] = latency.percentiles_ns().map(show_ns);
     [
         name.to_owned(),
-        grouped((latency.operations as f64 / seconds.max(f64::MIN_POSITIVE)).round() as u64),
+        grouped((latency.samples() as f64 / seconds.max(f64::MIN_POSITIVE)).round() as u64),
         match megabytes {
             // Nothing was found.
             None | Some(0.0) => String::new(),
@@ -77,7 +77,7 @@ fn row(name: &str, latency: &Latency, seconds: f64, megabytes: Option<f64>) -> [
         half,
         most,
         nearly_all,
-        show_ns(latency.longest_ns),
+        show_ns(latency.longest_ns()),
     ]
 }
 
@@ -134,15 +134,15 @@ pub(crate) fn for_programs(measured: &Measured) -> Map<String, Value> {
 }
 
 fn rate_for_programs(rate: &Rate) -> Map<String, Value> {
-    let kind = |(kind, latency): &(&str, Latency)| {
+    let kind = |(kind, latency): &(&str, Histogram)| {
         Value::Object(json::object([
             ("operation", (*kind).into()),
-            ("ops", latency.operations.into()),
+            ("ops", latency.samples().into()),
             ("latency_us", latency_for_programs(latency)),
         ]))
     };
     json::object([
-        ("ops", rate.latency.operations.into()),
+        ("ops", rate.latency.samples().into()),
         ("seconds", rate.seconds.into()),
         ("ops_per_s", rate.operations_per_second().into()),
         ("latency_us", latency_for_programs(&rate.latency)),
@@ -154,8 +154,8 @@ fn rate_for_programs(rate: &Rate) -> Map<String, Value> {
     ])
 }
 
-fn latency_for_programs(latency: &Latency) -> Value {
+fn latency_for_programs(latency: &Histogram) -> Value {
     let micros = |ns: u64| Value::from(ns as f64 / 1000.0);
-    let [p50, p99, p999] = latency.within_ns.map(micros);
-    Value::Object(json::object([("p50", p50), ("p99", p99), ("p999", p999), ("max", micros(latency.longest_ns))]))
+    let [p50, p99, p999] = latency.percentiles_ns().map(micros);
+    Value::Object(json::object([("p50", p50), ("p99", p99), ("p999", p999), ("max", micros(latency.longest_ns()))]))
 }

@@ -17,12 +17,12 @@ use std::panic::resume_unwind;
 use std::time::Duration;
 
 use tamarack::{Db, LookupCounts, ReadStats, Result, RunStats, Stats};
+use tamarack_env::histogram::Histogram;
 use tamarack_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tamarack_env::sync::thread;
 use tamarack_env::{Env, Event, Random};
 
 use super::data::{Data, Key, scatter};
-use super::times::{Latency, Times};
 use super::zipfian::Zipfian;
 use super::{Choice, Does, Mix, Operation, Order, Workload, predict};
 
@@ -100,9 +100,9 @@ pub(crate) struct Rate {
     /// Those that found something.
     pub(crate) found: u64,
     /// Number and latency of all operations.
-    pub(crate) latency: Latency,
+    pub(crate) latency: Histogram,
     /// The same per kind of operation, if there are several.
-    pub(crate) kinds: Vec<(&'static str, Latency)>,
+    pub(crate) kinds: Vec<(&'static str, Histogram)>,
 }
 
 impl Measurement<'_> {
@@ -127,7 +127,7 @@ impl Measurement<'_> {
         predict(&after);
         let settling = workload.writes().then(|| self.settle()).transpose()?;
         let settled = self.db.stats();
-        let (operations, lookups) = (clients.latency.operations, after.lookups - before.lookups);
+        let (operations, lookups) = (clients.latency.samples(), after.lookups - before.lookups);
         Ok(Measured {
             name: workload.name,
             blocks_needed: blocks_needed(workload, &after, lookups, operations),
@@ -247,7 +247,7 @@ struct WorkloadRun<'a> {
 /// What one client did.
 struct Tally {
     /// Of each operation of the mix, in its order; of a load, only one.
-    times: Vec<Times>,
+    times: Vec<Histogram>,
     bytes: u64,
     lookups: u64,
     found: u64,
@@ -336,7 +336,7 @@ impl WorkloadRun<'_> {
         mut operate: impl FnMut(&mut Tally) -> Result<usize>,
     ) -> Result<Tally> {
         let env = self.measurement.env;
-        let times = (0..kinds).map(|_| Times::new()).collect();
+        let times = (0..kinds).map(|_| Histogram::default()).collect();
         let mut tally = Tally { times, bytes: 0, lookups: 0, found: 0, ended: env.now() };
         let mut done = 0;
         while done < operations && deadline.is_none_or(|deadline| tally.ended < deadline) {
@@ -445,27 +445,26 @@ impl Rate {
     /// Of clients whose operations are of these kinds.
     fn of(kinds: &[&'static str], tallies: Vec<Tally>, began: Duration) -> Self {
         let ended = tallies.iter().map(|tally| tally.ended).max().unwrap_or(began);
-        let mut times: Vec<_> = kinds.iter().map(|_| Times::new()).collect();
+        let mut times: Vec<_> = kinds.iter().map(|_| Histogram::default()).collect();
         for tally in &tallies {
             times.iter_mut().zip(&tally.times).for_each(|(times, others)| times.add(others));
         }
-        let mut all = Times::new();
+        let mut all = Histogram::default();
         times.iter().for_each(|times| all.add(times));
-        let kinds = kinds.iter().zip(&times).map(|(kind, times)| (*kind, times.latency()));
         let sum = |number: fn(&Tally) -> u64| tallies.iter().map(number).sum();
         Self {
             seconds: ended.saturating_sub(began).as_secs_f64(),
             bytes: sum(|tally| tally.bytes),
             lookups: sum(|tally| tally.lookups),
             found: sum(|tally| tally.found),
-            latency: all.latency(),
-            kinds: if times.len() > 1 { kinds.collect() } else { Vec::new() },
+            latency: all,
+            kinds: if times.len() > 1 { kinds.iter().copied().zip(times).collect() } else { Vec::new() },
         }
     }
 
     /// Operations in a second.
     pub(crate) fn operations_per_second(&self) -> f64 {
-        self.latency.operations as f64 / self.seconds.max(f64::MIN_POSITIVE)
+        self.latency.samples() as f64 / self.seconds.max(f64::MIN_POSITIVE)
     }
 
     /// Bytes in a second.

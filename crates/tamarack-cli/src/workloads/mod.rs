@@ -32,7 +32,6 @@ pub(crate) mod measure;
 pub(crate) mod sample;
 
 pub(crate) mod predict;
-pub(crate) mod times;
 mod zipfian;
 
 /// A workload to measure.

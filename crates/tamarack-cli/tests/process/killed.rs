@@ -27,13 +27,14 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use tamarack_testing::{Random, number, seed};
+use tamarack_env::OsEnv;
+use tamarack_testing::{Random, TestDir, number, read_dir, seed, write_dir};
 
-use crate::program::{json_of, output_of, run, tamarack, test_dir, text};
+use crate::program::{json_of, output_of, run, tamarack, text};
 
 #[test]
 fn killed_buffered_imports() {
@@ -59,7 +60,7 @@ fn kill_imports(durability: &'static str, batches: u64) {
     let kills = number("TAMARACK_KILLS").unwrap_or(10);
     let name = format!("killed_{}", durability.split(':').next().expect("a split has a first part"));
     let mut site = Site {
-        dir: test_dir(&name),
+        dir: TestDir::new(&name),
         durability,
         batches,
         random: Random::new(seed(4711)),
@@ -99,7 +100,7 @@ struct Figures {
 
 /// Where imports run, and how.
 struct Site {
-    dir: PathBuf,
+    dir: TestDir,
     durability: &'static str,
     batches: u64,
     random: Random,
@@ -118,7 +119,7 @@ struct Input {
 impl Site {
     /// One database from its first import to its last.
     fn live(&mut self, database: u64, kills: u64) {
-        let db = self.dir.join("db");
+        let db = self.dir.path().join("db");
         let mut content = BTreeMap::new();
         for import in 0..IMPORTS_PER_DATABASE {
             let input = self.input(database, import);
@@ -158,14 +159,14 @@ impl Site {
         };
         let lines: Vec<String> = (1..=lines).map(line).collect();
         let what = format!("{}, database {database}, import {import}, batches of {batch}", self.durability);
-        fs::write(self.dir.join("in.tsv"), lines.concat()).expect("the directory is writable");
+        fs::write(self.dir.path().join("in.tsv"), lines.concat()).expect("the directory is writable");
         Input { lines, batch, what }
     }
 
     /// Runs an import, and kills it after some time, if one is given. True if it was still running
     /// then.
     fn import(&mut self, db: &Path, input: &Input, kill_after: Option<Duration>) -> bool {
-        let (file, acks) = (self.dir.join("in.tsv"), self.dir.join("acks"));
+        let (file, acks) = (self.dir.path().join("in.tsv"), self.dir.path().join("acks"));
         fs::write(&acks, "").expect("the directory is writable");
         let batch = input.batch.to_string();
         let began = Instant::now();
@@ -194,8 +195,8 @@ impl Site {
             assert!(content.is_empty() && acked == 0, "{}: the database is gone", input.what);
             return;
         }
-        let copy = self.dir.join("copy");
-        copy_database(db, &copy);
+        let copy = self.dir.path().join("copy");
+        write_dir(&*OsEnv::new(), &copy, &read_dir(&*OsEnv::new(), db));
         let looked = run(&["stats", text(&copy), "--json"]);
         // Killed before the database was made: until the manifest says what shape its tree has,
         // there is none, and opening begins anew.
@@ -238,7 +239,7 @@ impl Site {
     /// The last line that was acknowledged. Acknowledgements are the ends of batches, one after the
     /// other.
     fn acknowledged(&self, input: &Input) -> u64 {
-        let acks = fs::read_to_string(self.dir.join("acks")).expect("the file is there");
+        let acks = fs::read_to_string(self.dir.path().join("acks")).expect("the file is there");
         assert!(acks.is_empty() || acks.ends_with('\n'), "{}: an acknowledgement is cut short", input.what);
         let mut last = 0;
         for line in acks.lines() {
@@ -267,12 +268,4 @@ fn exported(db: &Path) -> String {
 /// `content` as `export` prints it; values end with a line feed already.
 fn shown(content: &BTreeMap<String, String>) -> String {
     content.iter().map(|(key, value)| format!("{key}\t{value}")).collect()
-}
-
-fn copy_database(from: &Path, to: &Path) {
-    fs::create_dir(to).expect("the directory is writable");
-    for item in fs::read_dir(from).expect("it is a directory") {
-        let item = item.expect("it can be listed");
-        fs::copy(item.path(), to.join(item.file_name())).expect("it can be copied");
-    }
 }

@@ -29,13 +29,15 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, Stdio};
 
-use crate::program::{json_of, output_of, run, tamarack, test_dir, text};
+use tamarack_testing::TestDir;
+
+use crate::program::{json_of, output_of, run, tamarack, text};
 
 /// Records given on standard input come out again; statuses are those of the help.
 #[test]
 fn statuses_and_standard_input() {
-    let dir = test_dir("statuses_and_standard_input");
-    let db = dir.join("db");
+    let dir = TestDir::new("statuses_and_standard_input");
+    let db = dir.path().join("db");
     let mut import =
         tamarack(&["import", text(&db), "-"]).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("it starts");
     import.stdin.take().expect("it is piped").write_all(b"b\t2\na\t1").expect("it reads");
@@ -46,14 +48,14 @@ fn statuses_and_standard_input() {
     assert_eq!(status(&["get", text(&db), "a"]), Some(0));
     assert_eq!(status(&["get", text(&db), "c"]), Some(1));
     assert_eq!(status(&["get", text(&db)]), Some(2));
-    assert_eq!(status(&["import", text(&db), text(&dir.join("none"))]), Some(3));
+    assert_eq!(status(&["import", text(&db), text(&dir.path().join("none"))]), Some(3));
 }
 
 /// An export whose reader leaves after the first bytes ends quietly with status 0.
 #[test]
 fn a_closed_pipe_is_no_error() {
-    let dir = test_dir("a_closed_pipe_is_no_error");
-    let (db, input) = (dir.join("db"), dir.join("in.tsv"));
+    let dir = TestDir::new("a_closed_pipe_is_no_error");
+    let (db, input) = (dir.path().join("db"), dir.path().join("in.tsv"));
     let lines: String = (0..100_000).map(|i| format!("{i:06}\tvalue of {i}\n")).collect();
     fs::write(&input, lines).expect("the directory is writable");
     output_of(&["import", text(&db), text(&input)]);
@@ -71,8 +73,8 @@ fn a_closed_pipe_is_no_error() {
 /// next one does.
 #[test]
 fn one_process_at_a_time() {
-    let dir = test_dir("one_process_at_a_time");
-    let (db, acks) = (dir.join("db"), dir.join("acks"));
+    let dir = TestDir::new("one_process_at_a_time");
+    let (db, acks) = (dir.path().join("db"), dir.path().join("acks"));
     let (mut import, input) = waiting_import(&db, &acks);
 
     let ran = run(&["get", text(&db), "a"]);
@@ -105,8 +107,8 @@ fn waiting_import(db: &Path, acks: &Path) -> (Child, impl Write) {
 /// shows what is left to do, `compact --settle` does it, and nothing that was stored is missing.
 #[test]
 fn a_tree_changes_its_shape_between_kills() {
-    let dir = test_dir("a_tree_changes_its_shape_between_kills");
-    let (db, acks) = (dir.join("db"), dir.join("acks"));
+    let dir = TestDir::new("a_tree_changes_its_shape_between_kills");
+    let (db, acks) = (dir.path().join("db"), dir.path().join("acks"));
     let mut stored = 0;
     for (round, policy) in
         ["tiering:T=3", "leveling:T=3", "dostoevsky:T=4,K=2,Z=1", "lazy-leveling:T=3"].iter().enumerate()
@@ -161,8 +163,8 @@ fn a_tree_changes_its_shape_between_kills() {
 #[cfg(target_os = "linux")]
 #[test]
 fn full_output_is_an_error() {
-    let dir = test_dir("full_output_is_an_error");
-    let db = dir.join("db");
+    let dir = TestDir::new("full_output_is_an_error");
+    let db = dir.path().join("db");
     output_of(&["put", text(&db), "a", "1"]);
     let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("Linux has it");
     let mut export = tamarack(&["export", text(&db)]).stdout(full).stderr(Stdio::piped()).spawn().expect("it starts");

@@ -2,11 +2,14 @@
 //! and says which path is in the way.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::program::{output_of, run, tamarack, test_dir, text};
+use tamarack_env::OsEnv;
+use tamarack_testing::{TestDir, read_dir, write_dir};
+
+use crate::program::{output_of, run, tamarack, text};
 
 /// How long a command may take that would otherwise wait for ever.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -14,15 +17,15 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A FIFO that nobody writes to would make its reader wait for ever; a directory cannot be read.
 #[test]
 fn what_is_not_a_file_is_named() {
-    let dir = test_dir("what_is_not_a_file_is_named");
-    let whole = dir.join("whole");
+    let dir = TestDir::new("what_is_not_a_file_is_named");
+    let whole = dir.path().join("whole");
     database(&whole);
     let table = first(&whole, "sst");
     let wal = first(&whole, "wal");
     for name in ["CURRENT", "LOCK", &table, &wal, "0000009999.sst"] {
         for kind in ["fifo", "directory"] {
-            let db = dir.join(format!("{kind}-{name}"));
-            copy(&whole, &db);
+            let db = dir.path().join(format!("{kind}-{name}"));
+            write_dir(&*OsEnv::new(), &db, &read_dir(&*OsEnv::new(), &whole));
             let path = db.join(name);
             if path.exists() {
                 fs::remove_file(&path).expect("removed");
@@ -61,14 +64,6 @@ fn first(dir: &Path, ending: &str) -> String {
     names.into_iter().find(|name| name.ends_with(ending)).unwrap_or_else(|| panic!("no {ending}"))
 }
 
-fn copy(from: &Path, to: &PathBuf) {
-    fs::create_dir(to).expect("a new name");
-    for entry in fs::read_dir(from).expect("it is there") {
-        let entry = entry.expect("listed");
-        fs::copy(entry.path(), to.join(entry.file_name())).expect("copied");
-    }
-}
-
 /// Status and messages of a command that must end; status `None` if it did not.
 fn ended(words: &[&str]) -> (Option<i32>, String) {
     let mut child = tamarack(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
@@ -88,8 +83,8 @@ fn ended(words: &[&str]) -> (Option<i32>, String) {
 /// A file of the largest numbers that a name can hold does not use numbers up.
 #[test]
 fn absurd_numbers_change_nothing() {
-    let dir = test_dir("absurd_numbers_change_nothing");
-    let db = dir.join("db");
+    let dir = TestDir::new("absurd_numbers_change_nothing");
+    let db = dir.path().join("db");
     database(&db);
     let before = output_of(&["export", text(&db)]);
     for name in ["18446744073709551614.sst", "18446744073709551615.manifest", "0999999999999999.sst"] {

@@ -1,7 +1,6 @@
-//! Running the program, and what its tests share: directories of their own and seeded randomness.
+//! Running the program.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 /// The program with these arguments, ready to be started.
@@ -42,18 +41,7 @@ pub(crate) fn json_of(words: &[&str]) -> serde_json::Value {
     serde_json::from_str(&out).unwrap_or_else(|error| panic!("{words:?}: {error}: {out}"))
 }
 
-/// A new, empty directory for the test called `name`. It stays when the test has ended, for whoever
-/// wants to see why it failed.
-pub(crate) fn test_dir(name: &str) -> PathBuf {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    if path.exists() {
-        fs::remove_dir_all(&path).expect("an earlier run's directory can be removed");
-    }
-    fs::create_dir_all(&path).expect("the target directory is writable");
-    path
-}
-
 /// `path` as an argument.
 pub(crate) fn text(path: &Path) -> &str {
-    path.to_str().expect("the target directory's path is UTF-8")
+    path.to_str().expect("temporary paths are UTF-8")
 }

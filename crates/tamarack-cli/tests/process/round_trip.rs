@@ -8,15 +8,15 @@
 use std::fs;
 use std::time::Instant;
 
-use tamarack_testing::{Random, number, seed};
+use tamarack_testing::{Random, TestDir, number, seed};
 
-use crate::program::{json_of, output_of, run, test_dir, text};
+use crate::program::{json_of, output_of, run, text};
 
 /// See the top of this file.
 #[test]
 fn all_lines_come_back() {
-    let dir = test_dir("all_lines_come_back");
-    let (db, input, acks) = (dir.join("db"), dir.join("in.tsv"), dir.join("acks"));
+    let dir = TestDir::new("all_lines_come_back");
+    let (db, input, acks) = (dir.path().join("db"), dir.path().join("in.tsv"), dir.path().join("acks"));
     let mut random = Random::new(seed(4711));
     let count = number("TAMARACK_LINES").unwrap_or(20_000);
     let mut lines = random_lines(&mut random, count);

@@ -7,11 +7,13 @@ use std::path::Path;
 
 use serde_json::Value;
 use tamarack::Db;
+use tamarack_env::OsEnv;
 use tamarack_format::checksum::FileKind;
 use tamarack_format::checksum_repair::repair_checksums;
 use tamarack_format::claims;
 use tamarack_format::meta::TableId;
 use tamarack_format::record;
+use tamarack_testing::read_dir;
 
 use crate::testing::{Ran, Random, TestDir, run, run_ok, special_bytes};
 
@@ -33,10 +35,7 @@ fn database(dir: &TestDir) -> String {
 
 /// The files of the database, by their names.
 fn files(db: &str) -> BTreeMap<String, Vec<u8>> {
-    let items = std::fs::read_dir(db).expect("it is a directory").map(|item| item.expect("it can be listed"));
-    items
-        .map(|item| (item.file_name().into_string().expect("text"), std::fs::read(item.path()).expect("a file")))
-        .collect()
+    read_dir(&*OsEnv::new(), Path::new(db))
 }
 
 fn with_ending(db: &str, ending: &str) -> Vec<(String, Vec<u8>)> {
