@@ -1,5 +1,7 @@
 //! Medians, and numbers without visible order that are the same on every run.
 
+use tamarack_env::random::{STEP, mixed};
+
 /// The middle value, or the mean of the two in the middle.
 pub fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut sorted: Vec<f64> = values.collect();
@@ -11,10 +13,12 @@ pub fn median(values: impl Iterator<Item = f64>) -> f64 {
 /// Permutes the 64-bit numbers without visible order (splitmix64): distinct numbers give distinct
 /// keys.
 pub fn mix(n: u64) -> u64 {
-    let mut mixed = n.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
+    mixed(n.wrapping_add(STEP))
+}
+
+/// Bytes in MiB.
+pub fn mib(bytes: u64) -> f64 {
+    bytes as f64 / (1 << 20) as f64
 }
 
 /// A MiB of bytes that no compressor shrinks, for values to be cut from.

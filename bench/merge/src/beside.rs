@@ -17,9 +17,8 @@ use clock::{Taken, timed};
 use common::machine;
 use common::numbers::median;
 use common::words::{List, Words};
-use data::{Data, Shape};
+use data::Data;
 use engines::{Engine, RocksDb, Tamarack};
-use tamarack::Compression;
 use tamarack_env::TempDir;
 
 const HELP: &str = "\

@@ -21,8 +21,7 @@ use std::sync::Arc;
 use clock::{Taken, timed};
 use common::numbers::median;
 use common::words::{List, Words};
-use data::{Data, Shape};
-use tamarack::Compression;
+use data::Data;
 use tamarack::internals::{
     FilterKind, FilterSettings, ReadPolicy, Table, TableBuilder, TableCursor, TableSettings, TableStorage,
 };

@@ -1,16 +1,11 @@
 //! What measurements of reads draw keys with.
 
+pub use tamarack_env::random::mixed as scattered;
+
 use tamarack_env::Random;
 
 /// The exponent of Zipf's law, as YCSB has it.
 const EXPONENT: f64 = 0.99;
-
-/// Another number for each number (the finalizer of SplitMix64).
-pub fn scattered(number: u64) -> u64 {
-    let mixed = (number ^ (number >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    mixed ^ (mixed >> 31)
-}
 
 /// Draws ranks from 0 by YCSB's approximation (Gray et al., "Quickly generating billion-record
 /// synthetic databases").

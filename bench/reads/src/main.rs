@@ -100,8 +100,7 @@ fn load(db: &Db, keys: u64) -> Outcome {
 fn tables(dir: &Path) -> io::Result<Vec<(Arc<dyn File>, u64)>> {
     let env = OsEnv::new();
     let mut files = Vec::new();
-    for name in
-        env.list(dir)?.into_iter().filter(|name| Path::new(name).extension().is_some_and(|kind| kind == "table"))
+    for name in env.list(dir)?.into_iter().filter(|name| Path::new(name).extension().is_some_and(|kind| kind == "sst"))
     {
         let file = env.open(&dir.join(name), Access::ReadDirect)?;
         let blocks = file.len()? / BLOCK_BYTES;

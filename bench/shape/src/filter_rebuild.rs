@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
-use common::numbers::mix;
+use common::numbers::{mib, mix};
 use common::words::Words;
 use tamarack::{AdvancedOptions, Compression, Db, Options, Result, Stats};
 
@@ -141,8 +141,4 @@ fn value(number: u64) -> [u8; VALUE_BYTES] {
     let mut value = [b'v'; VALUE_BYTES];
     value[..8].copy_from_slice(&number.to_be_bytes());
     value
-}
-
-fn mib(bytes: u64) -> f64 {
-    bytes as f64 / f64::from(1 << 20)
 }

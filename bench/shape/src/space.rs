@@ -25,6 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use common::numbers::mib;
 use common::words::Words;
 use entries::{Entries, RAW_BYTES};
 use tamarack::{AdvancedOptions, Compression, Db, Options, Result};
@@ -159,9 +160,5 @@ fn files(dir: &Path) -> impl Iterator<Item = PathBuf> {
 }
 
 fn is_table(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension == "table")
-}
-
-fn mib(bytes: u64) -> f64 {
-    bytes as f64 / f64::from(1 << 20)
+    path.extension().is_some_and(|extension| extension == "sst")
 }

@@ -71,5 +71,5 @@ pub fn copy(base: &Path, copy: &Path) -> io::Result<()> {
 /// Tables of Tamarack, of RocksDB, and of fjall, which keeps them in a directory.
 fn is_table(file: &Path) -> bool {
     let ending = file.extension().and_then(|ending| ending.to_str());
-    matches!(ending, Some("table" | "sst")) || file.parent().is_some_and(|parent| parent.ends_with("tables"))
+    ending == Some("sst") || file.parent().is_some_and(|parent| parent.ends_with("tables"))
 }

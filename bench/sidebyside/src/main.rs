@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 
-use common::machine;
 use common::words::Words;
 use sidebyside::fills::{Settings, measure};
 

@@ -22,13 +22,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::control::{beside_control, wait_until};
-use common::numbers::mix;
+use common::numbers::{mib, mix};
 use common::words::Words;
 use tamarack::{Db, Event, ReshapeEstimate, Result, Stats};
 use tamarack_env::histogram::Histogram;
 
 use super::entries::{Entries, RAW_BYTES, key, number_in};
-use super::{FIRST, Setup, buffered, grown, holds, levels, mib, write};
+use super::{FIRST, Setup, buffered, grown, holds, levels, write};
 
 const OTHER: &str = "moose:last=0.8,k=1";
 

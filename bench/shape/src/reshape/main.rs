@@ -23,10 +23,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use common::machine;
+use common::numbers::mib;
 use common::words::Words;
 use entries::{Entries, RAW_BYTES};
 use tamarack::{AdvancedOptions, Compression, Db, Options, Result};
-use tamarack_model::Bytes;
 
 const HELP: &str = "\
 usage: reshape [OPTIONS]
@@ -216,8 +216,4 @@ fn levels(db: &Db) -> String {
 
 fn holds(it_does: bool) -> &'static str {
     if it_does { "holds" } else { "FAILS" }
-}
-
-fn mib(bytes: u64) -> f64 {
-    Bytes(bytes).as_f64() / f64::from(1 << 20)
 }

@@ -5,7 +5,6 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
-use common::machine;
 use common::words::Words;
 use sidebyside::beside::{Results, measure, settings};
 use sidebyside::plan::Plan;

@@ -3,7 +3,6 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use common::machine;
 use common::words::Words;
 use sidebyside::delays::{Settings, measure};
 
