@@ -1,7 +1,7 @@
 //! What the measuring programs share.
 //!
 //! * [`words`]: the command line.
-//! * [`control`]: small writes beside a measurement, and waiting for the time when something is due.
+//! * [`control`]: small writes beside a measurement, and waiting until something is due.
 //! * [`machine`]: where and when something was measured, what the process read, wrote and took.
 //! * [`numbers`]: medians, and numbers without visible order that are the same on every run.
 //! * [`reads`]: reads whose bytes nobody wants.

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A percentile is the middle of a bucket, and so at most 3 % off. Latencies below 16 ns are exact;
-//! those from 2⁴⁰ ns (18 minutes) on share a bucket. Memory: 4.6 KiB. Cost: one addition per latency.
+//! those from 2⁴⁰ ns (18 minutes) on share a bucket. Memory: 4.6 KiB. Cost: one addition each.
 //!
 //! A histogram belongs to one thread. Several threads count in histograms of their own, which are
 //! added up ([`Histogram::add`]), or in atomic counters, one per bucket ([`bucket_of`],

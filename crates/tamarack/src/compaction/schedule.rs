@@ -180,9 +180,9 @@ impl Schedule {
         self.jobs.plans(tree, &self.counted.as_ref().expect("just counted").compactions)
     }
 
-    /// Returns the order of jobs by deadline, as indices of the list, the most urgent first; and the
-    /// limit on the rate of writes, in raw bytes per second, `None` for no limit. `buffered` is the
-    /// raw bytes in memtables; `goes_on` is false for jobs that are paused, which have no deadline.
+    /// Returns the order of jobs by deadline, as indices of the list, the most urgent first; and
+    /// the limit on the rate of writes, in raw bytes per second, `None` for no limit. `buffered` is
+    /// the raw bytes in memtables; `goes_on` is false for paused jobs, which have no deadline.
     pub(super) fn pace(
         &mut self,
         (edit, tree): (EditNumber, &TreeVersion),
