@@ -11,7 +11,6 @@ use tamarack_model::{Bytes, Occupancy, Shape};
 
 use crate::checkpoint::{self, CheckpointReport};
 use crate::compaction::ReshapeEstimate;
-use crate::database::Activity;
 use crate::engine::Engine;
 use crate::engine::RecoveryReport;
 use crate::entry::{EntryKind, Query};
@@ -400,8 +399,7 @@ impl Db {
         let policy = parse_policy(&policy.into())?;
         let _changing = self.engine.design.lock();
         let shape = self.engine.scheduler.set_policy(policy)?;
-        self.engine.commits.set_memtable_bytes(shape.buffer().0);
-        self.engine.account.reserve_for_memtables(open::reserved_for_memtables(shape.buffer().0));
+        self.engine.set_memtable_bytes(shape.buffer().0);
         Ok(())
     }
 
@@ -580,6 +578,6 @@ impl Db {
         engine.stop_workers();
         engine.scheduler.finish();
         let end = engine.wal.close()?;
-        engine.scheduler.install(vec![Change::WalEnd { position: end.0 }], Activity::Flush).map(drop)
+        engine.scheduler.install(vec![Change::WalEnd { position: end.0 }]).map(drop)
     }
 }

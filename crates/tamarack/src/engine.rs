@@ -23,7 +23,7 @@ use crate::tree::manifest::Manifest;
 use crate::tree::state::Tree;
 use crate::tree::table_file::TableFiles;
 use crate::wal::Wal;
-use crate::write::{CommitQueue, Durability, IntervalSync};
+use crate::write::{CommitQueue, Durability, IntervalSync, Reserve};
 
 /// The parts of an open database.
 pub(crate) struct Engine {
@@ -32,8 +32,8 @@ pub(crate) struct Engine {
     pub(crate) durability: Durability,
     /// True if new tables store digests while filters are on.
     pub(crate) filter_digests: bool,
-    /// Locked while the policy changes: the shape, the size of memtables, and the memory reserved
-    /// for them change together.
+    /// Locked while the policy changes: the shape, and what [`Engine::set_memtable_bytes`] sets,
+    /// change together.
     pub(crate) design: Mutex<()>,
     pub(crate) database: Arc<Database>,
     pub(crate) tree: Arc<Tree>,
@@ -45,6 +45,7 @@ pub(crate) struct Engine {
     pub(crate) cache: Arc<BlockCache>,
     pub(crate) scheduler: Arc<Scheduler>,
     pub(crate) interval: Arc<IntervalSync>,
+    pub(crate) reserve: Arc<Reserve>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) recovery: RecoveryReport,
     /// Workers; read-only, only the one that calls the listener.
@@ -67,12 +68,34 @@ impl Engine {
         self.commits.wait_for_flushes()
     }
 
+    /// Tells everybody whom it concerns the capacity of memtables, in raw bytes: those who fill
+    /// them, and who keep memory, space on the disk and pieces of the WAL for them.
+    pub(crate) fn set_memtable_bytes(&self, bytes: u64) {
+        let wal_bytes = wal_allocate_bytes(bytes);
+        self.commits.set_memtable_bytes(bytes);
+        // An active memtable and one being flushed, with the overhead of ordinary entries.
+        self.account.reserve_for_memtables(bytes.saturating_mul(3));
+        self.wal.set_allocate_bytes(wal_bytes);
+        self.reserve.set_memtable_bytes(bytes.saturating_add(wal_bytes));
+        self.reserve.look();
+    }
+
     pub(crate) fn stop_workers(&self) {
         for worker in &self.workers {
             worker.stop();
         }
         self.database.events.deliver_all();
     }
+}
+
+/// The WAL reserves space in pieces between these sizes, in bytes: small enough that a tiny
+/// database stays small, large enough that reserving is rare.
+const WAL_ALLOCATE_BYTES_MIN: u64 = 64 << 10;
+const WAL_ALLOCATE_BYTES_MAX: u64 = 4 << 20;
+
+/// Returns the size of the WAL's pieces for memtables of that size, in bytes.
+pub(crate) fn wal_allocate_bytes(memtable_bytes: u64) -> u64 {
+    memtable_bytes.clamp(WAL_ALLOCATE_BYTES_MIN, WAL_ALLOCATE_BYTES_MAX)
 }
 
 /// Locks the database in `dir`, or returns [`Error::Locked`].

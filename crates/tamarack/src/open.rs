@@ -30,7 +30,7 @@ use crate::compaction::{
 };
 use crate::database::Database;
 use crate::directory::Listing;
-use crate::engine::{Engine, RecoveryReport, no_database, not_a_directory, share_lock, take_lock};
+use crate::engine::{self, Engine, RecoveryReport, no_database, not_a_directory, share_lock, take_lock};
 use crate::entry::{Entry, Sequence};
 use crate::error::{Error, Result};
 use crate::events::Events;
@@ -52,7 +52,7 @@ use crate::tree::table_file::TableFiles;
 use crate::tree::version::Version;
 use crate::wal::{self, Dropped, Position, Recovered, RecoverySettings, Wal, WalSettings};
 use crate::write::throttle::Throttle;
-use crate::write::{CommitQueue, CommitSettings, IntervalSync, Reserve, ReserveBytes};
+use crate::write::{CommitQueue, CommitSettings, IntervalSync, Reserve};
 
 /// The tree that is opened: every database has it, and this program knows no other.
 const TREE: TreeId = TreeId::DEFAULT;
@@ -141,7 +141,6 @@ struct RecoveredParts {
 /// The reader of the tables in `dir`, and the account that it charges.
 fn table_files(dir: &Path, options: &Resolved) -> (Arc<Account>, Arc<BlockCache>, Arc<TableFiles>) {
     let account = Account::new(options.budget);
-    account.reserve_for_memtables(reserved_for_memtables(options.memtable_bytes));
     let cache = Arc::new(BlockCache::new(account.cache_share()));
     account.set_cache(&cache);
     let index_bytes = options.index_bytes.unwrap_or(account.cache_share() / INDEX_SHARE);
@@ -353,7 +352,7 @@ fn wal_settings(dir: &Path, options: &Resolved, version: &Version) -> WalSetting
         env: options.env.clone(),
         dir: dir.to_owned(),
         database: version.database(),
-        allocate_bytes: wal_allocate_bytes(options.memtable_bytes),
+        allocate_bytes: engine::wal_allocate_bytes(options.memtable_bytes),
     }
 }
 
@@ -364,12 +363,10 @@ fn assemble(dir: &Path, options: &Resolved, parts: RecoveredParts) -> Result<Eng
     let database = version.database();
     let wal = Arc::new(wal);
     let counters = Arc::new(Counters::default());
-    account.reserve_for_memtables(reserved_for_memtables(shape.buffer().0));
     let events = Arc::new(Events::new(options.listener.clone()));
-    let reserve_bytes =
-        options.reserve_bytes.map_or(ReserveBytes::UpTo(reserved_for_flushes(shape.buffer().0)), ReserveBytes::Set);
-    let reserve = Arc::new(Reserve::new(env.clone(), dir.to_owned(), events.clone(), reserve_bytes));
-    reserve.look();
+    let memtables = options.immutable_memtables_max as u64 + 1;
+    let reserve = Reserve::new(env.clone(), dir.to_owned(), events.clone(), options.reserve_bytes, memtables);
+    let reserve = Arc::new(reserve);
     let shared = Arc::new(Database::new(last, version.edit_number(), events.clone(), lock));
     let tree = Arc::new(Tree::new(TREE, shared.clone(), replay.active, replay.immutable, version));
     let manifest = Arc::new(manifest);
@@ -415,7 +412,7 @@ fn assemble(dir: &Path, options: &Resolved, parts: RecoveredParts) -> Result<Eng
         write_bytes_max: options.write_bytes_max,
         group_bytes: GROUP_BYTES.min(options.budget.total_bytes as usize / GROUP_SHARE),
         throttle,
-        reserve: Some(reserve),
+        reserve: Some(reserve.clone()),
     };
     let commits = CommitQueue::new(
         commit_settings,
@@ -427,7 +424,7 @@ fn assemble(dir: &Path, options: &Resolved, parts: RecoveredParts) -> Result<Eng
         last,
     );
 
-    Ok(Engine {
+    let engine = Engine {
         env,
         dir: dir.to_owned(),
         durability: options.durability,
@@ -445,8 +442,11 @@ fn assemble(dir: &Path, options: &Resolved, parts: RecoveredParts) -> Result<Eng
         recovery: report,
         scheduler,
         interval,
+        reserve,
         workers: Vec::new(),
-    })
+    };
+    engine.set_memtable_bytes(shape.buffer().0);
+    Ok(engine)
 }
 
 /// Starts the background work.
@@ -574,12 +574,6 @@ fn start_workers(
     Ok(Workers { compacting: Arc::new(group), syncing })
 }
 
-/// Memory that the cache leaves to memtables of that size: an active one and one being flushed,
-/// with the overhead of ordinary entries.
-pub(crate) fn reserved_for_memtables(memtable_bytes: u64) -> u64 {
-    memtable_bytes.saturating_mul(3)
-}
-
 /// A manifest is rewritten at the latest at one part in this many of the disk, or at its minimum.
 const MANIFESTS_PER_DISK: u64 = 256;
 const MANIFEST_BYTES_MIN: u64 = 64 << 10;
@@ -590,23 +584,6 @@ fn manifest_bytes(dir: &Path, options: &Resolved) -> u64 {
     let space = options.env.space(dir).ok().flatten();
     let most = space.map_or(u64::MAX, |space| (space.total_bytes / MANIFESTS_PER_DISK).max(MANIFEST_BYTES_MIN));
     options.manifest_bytes.min(most)
-}
-
-/// The part of the disk reserve for flushes holds this many full memtables (as many as there may be
-/// by default) and as many pieces of the WAL.
-const RESERVED_MEMTABLES: u64 = 4;
-
-fn reserved_for_flushes(memtable_bytes: u64) -> u64 {
-    memtable_bytes.saturating_add(wal_allocate_bytes(memtable_bytes)).saturating_mul(RESERVED_MEMTABLES)
-}
-
-/// The WAL reserves space in pieces between these sizes, in bytes: small enough that a tiny
-/// database stays small, large enough that reserving is rare.
-const WAL_ALLOCATE_BYTES_MIN: u64 = 64 << 10;
-const WAL_ALLOCATE_BYTES_MAX: u64 = 4 << 20;
-
-fn wal_allocate_bytes(memtable_bytes: u64) -> u64 {
-    memtable_bytes.clamp(WAL_ALLOCATE_BYTES_MIN, WAL_ALLOCATE_BYTES_MAX)
 }
 
 /// Upper bound on a commit group of several members, in bytes: enough to share a sync among

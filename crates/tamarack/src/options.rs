@@ -239,7 +239,7 @@ options! {
         /// until the disk is full: nothing is lost, but compactions that would free space may lack
         /// the space to begin.
         reserve_bytes(bytes: u64) -> u64,
-            default "four full memtables and as many pieces of the WAL (144 MiB for memtables of 32 MiB), at most a quarter of the disk, and what a compaction of all runs takes, at most an eighth of the disk", range "from 0 on";
+            default "all memtables that there may be, each with a piece of the WAL (144 MiB for memtables of 32 MiB), at most a quarter of the disk, and what a compaction of all runs takes, at most an eighth of the disk", range "from 0 on";
 
         /// Whether tables are read with direct I/O, past the operating system's page cache. Without
         /// it, the page cache uses the machine's free memory, beyond the database's budget, and a

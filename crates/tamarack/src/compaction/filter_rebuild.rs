@@ -337,10 +337,12 @@ impl FilterRebuild {
         self.state.lock().error = None;
         self.wake();
         self.tree.database.wait(&*self.env, || {
+            if is_paused() {
+                return Err(Error::InvalidArgument("compactions were paused, and filters with them".to_owned()));
+            }
             let now = view().map(|view| self.moment(&view.version));
-            let is_paused = is_paused();
             let state = self.state.lock();
-            let is_done = is_paused || now.is_some() && state.decided == now && state.changes.is_empty();
+            let is_done = now.is_some() && state.decided == now && state.changes.is_empty();
             if !is_done {
                 self.tree.database.health.check_running()?;
                 state.error.clone().map_or(Ok(()), Err)?;

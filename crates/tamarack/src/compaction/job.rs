@@ -26,6 +26,7 @@ use tamarack_model::agenda::RequestId;
 use tamarack_model::planner::Cause;
 
 use crate::compaction::output::{CompactionOutput, OutputContext};
+use crate::compaction::retry::Attempts;
 use crate::database::Database;
 use crate::entry::{Entry, Sequence};
 use crate::error::Result;
@@ -104,6 +105,8 @@ pub(super) struct Job {
     pub(super) began: Duration,
     /// Bytes of the tables that its parts installed.
     pub(super) written: u64,
+    /// The failures of a compaction; those of flushes are common to all.
+    pub(super) attempts: Attempts,
 }
 
 /// A finished piece of a flush.

@@ -108,12 +108,17 @@ impl Job {
         planner::CompactionPlan { cause: self.cause, inputs, buffer, target }
     }
 
-    /// Takes a part to carry out. At most `open_max` parts are begun at a time, since each needs
-    /// space for a table per input; they take turns.
-    pub(super) fn take(&mut self, open_max: usize) -> JobPart {
+    /// Returns the index of the part to be carried out next, if a worker may take one. At most
+    /// `open_max` parts are begun at a time, since each needs space for a table per input; they
+    /// take turns.
+    pub(super) fn next_part(&self, open_max: usize) -> Option<usize> {
         let begun = self.taken + self.parts.iter().filter(|part| part.has_begun).count();
-        let is_wanted = |part: &JobPart| part.has_begun != (begun < open_max);
-        let at = self.parts.iter().position(is_wanted).unwrap_or(0);
+        let another = self.parts.iter().position(|part| !part.has_begun).filter(|_| begun < open_max);
+        another.or_else(|| self.parts.iter().position(|part| part.has_begun))
+    }
+
+    /// Takes the part at this index to carry it out.
+    pub(super) fn take(&mut self, at: usize) -> JobPart {
         self.taken += 1;
         let mut part = self.parts.remove(at);
         part.has_begun = true;
@@ -127,9 +132,72 @@ impl Job {
     }
 }
 
-/// Returns the level of the output of a compaction in progress.
-pub(super) fn target_of(tree: &TreeVersion, id: CompactionId) -> usize {
-    let found = tree.compactions().iter().find(|compaction| compaction.id == id);
-    let target = found.and_then(|compaction| tree.run(compaction.output)).map(|(_, level, _)| level as usize);
-    target.unwrap_or_else(|| panic!("{id:?} has a job, but is not in the version"))
+impl Task {
+    /// Returns the level of the output.
+    ///
+    /// # Panics
+    /// If the tree does not have the compaction.
+    pub(super) fn target(&self, tree: &TreeVersion) -> usize {
+        let level = |run: RunId| tree.run(run).map_or(1, |(_, level, _)| level as usize);
+        match self {
+            Self::Flush { .. } => 1,
+            Self::Compaction { id } => {
+                let found = tree.compactions().iter().find(|compaction| compaction.id == *id);
+                level(found.unwrap_or_else(|| panic!("{id:?} has a job, but is not in the version")).output)
+            }
+            // The oldest run that is left becomes the output.
+            Self::Range { inputs } => inputs.iter().copied().rfind(|run| tree.run(*run).is_some()).map_or(1, level),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tamarack_model::planner::Cause;
+
+    use super::*;
+    use crate::compaction::retry::Attempts;
+    use crate::format::edit::KeyRange;
+
+    fn job(parts: usize) -> Job {
+        let task = Task::Range { inputs: [].into() };
+        let part = || JobPart::new(0, task.clone(), KeyRange::ALL, Vec::new(), 1, None);
+        Job {
+            number: 0,
+            cause: Cause::Compact,
+            request: None,
+            parts: (0..parts).map(|_| part()).collect(),
+            task: task.clone(),
+            taken: 0,
+            total: 0,
+            left: 0,
+            resumed: false,
+            done: Vec::new(),
+            began: Duration::ZERO,
+            written: 0,
+            attempts: Attempts::first(Duration::ZERO),
+        }
+    }
+
+    /// However many workers ask, no more parts are begun than may be, and a part that has begun is
+    /// ended before the next one begins.
+    #[test]
+    fn no_more_parts_are_begun_than_may_be() {
+        for open_max in 1..6 {
+            let (mut job, mut ended) = (job(5), 0);
+            while ended < 5 {
+                let mut taken = Vec::new();
+                while let Some(at) = job.next_part(open_max) {
+                    taken.push(job.take(at));
+                }
+                assert_eq!(taken.len(), open_max.min(5 - ended), "{open_max} may be open");
+                let last = taken.pop().expect("one at least may be open");
+                taken.into_iter().for_each(|part| job.put_back(part));
+                drop(last);
+                (job.taken, ended) = (job.taken - 1, ended + 1);
+            }
+        }
+    }
 }

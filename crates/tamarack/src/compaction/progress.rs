@@ -60,25 +60,19 @@ pub struct JobProgress {
 
 impl JobProgress {
     pub(super) fn of(job: &Job, tree: &TreeVersion) -> Self {
-        let level = |run: RunId| tree.run(run).map_or(1, |(_, level, _)| level as usize);
-        let (inputs, target) = match &job.task {
-            Task::Flush { input, .. } => (input.as_slice().to_vec(), 1),
+        let inputs = match &job.task {
+            Task::Flush { input, .. } => input.as_slice().to_vec(),
             Task::Compaction { id } => {
                 let found = tree.compactions().iter().find(|compaction| compaction.id == *id);
-                let found = found.unwrap_or_else(|| panic!("{id:?} has a job, but is not in the version"));
-                (found.inputs.clone(), level(found.output))
+                found.unwrap_or_else(|| panic!("{id:?} has a job, but is not in the version")).inputs.clone()
             }
-            Task::Range { inputs } => {
-                let left: Vec<RunId> = inputs.iter().copied().filter(|run| tree.run(*run).is_some()).collect();
-                let oldest = left.last().copied();
-                (left, oldest.map_or(1, level))
-            }
+            Task::Range { inputs } => inputs.iter().copied().filter(|run| tree.run(*run).is_some()).collect(),
         };
         Self {
             is_flush: job.is_flush(),
             cause: (!job.resumed).then_some(job.cause),
             inputs,
-            target,
+            target: job.task.target(tree),
             total: job.total,
             left: job.left,
             parts_taken: job.taken,

@@ -87,6 +87,11 @@ impl TableFiles {
         self.pending_bytes.fetch_sub(table.file_bytes, Ordering::Relaxed);
     }
 
+    /// Puts back a garbage table whose file could not be removed.
+    pub fn not_removed(&self, table: Arc<TableMeta>) {
+        self.garbage.lock().push(table);
+    }
+
     /// Returns the bytes of files that the current version does not reference but that still exist:
     /// readers use them, or their removal is pending.
     pub fn pending_bytes(&self) -> u64 {

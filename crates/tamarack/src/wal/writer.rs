@@ -28,7 +28,7 @@ pub struct WalSettings {
     pub dir: PathBuf,
     /// The database's id.
     pub database: u64,
-    /// Space is reserved in pieces of this many bytes.
+    /// Space is reserved in pieces of this many bytes, until [`Wal::set_allocate_bytes`].
     pub allocate_bytes: u64,
 }
 
@@ -37,6 +37,8 @@ pub struct WalSettings {
 #[derive(Debug)]
 pub struct Wal {
     settings: WalSettings,
+    /// Pieces in which new segments reserve space, in bytes.
+    allocate_bytes: AtomicU64,
     /// Where the next record goes.
     end: AtomicU64,
     /// Where the newest segment begins.
@@ -113,6 +115,7 @@ impl Wal {
             ending,
         };
         Self {
+            allocate_bytes: AtomicU64::new(settings.allocate_bytes),
             settings,
             end: AtomicU64::new(after.end.0),
             begin: AtomicU64::new(after.end.0),
@@ -121,6 +124,11 @@ impl Wal {
             syncing: Mutex::new(Rank::WalSync, false),
             synced: Condvar::new(),
         }
+    }
+
+    /// Sets the pieces in which segments that begin from now on reserve space, in bytes.
+    pub fn set_allocate_bytes(&self, bytes: u64) {
+        self.allocate_bytes.store(bytes, Ordering::Relaxed);
     }
 
     /// Up to where the WAL is durable.
@@ -243,6 +251,9 @@ impl Wal {
             segment.sync(step).map_err(|error| self.segments.lock().ending.note(error))?;
         }
         let mut segments = self.segments.lock();
+        // A sync that failed meanwhile, of a segment that was cut, has taken the error that the
+        // kernel reports once: the success of this one means nothing.
+        segments.ending.check()?;
         for segment in &mut segments.all {
             if let Some(done) = unsynced.iter().find(|done| number(done) == number(segment)) {
                 segment.note_synced(done.end());
@@ -292,8 +303,9 @@ impl Wal {
     }
 
     fn create_segment(&self, header: FileHeader) -> Result<Segment> {
-        let WalSettings { env, dir, allocate_bytes, .. } = &self.settings;
-        let mut segment = Segment::create(&PROFILE, env.as_ref(), dir, header, *allocate_bytes)?;
+        let WalSettings { env, dir, .. } = &self.settings;
+        let allocate_bytes = self.allocate_bytes.load(Ordering::Relaxed);
+        let mut segment = Segment::create(&PROFILE, env.as_ref(), dir, header, allocate_bytes)?;
         if let Err(error) = segment.begin(None) {
             if let Error::Stopped { .. } = error {
                 return Err(error);

@@ -11,4 +11,4 @@ pub mod throttle;
 pub use batch::{Batch, KEY_BYTES_MAX, Write};
 pub use commit::{CommitQueue, CommitSettings, Durability};
 pub use interval::IntervalSync;
-pub use reserve::{Reserve, ReserveBytes};
+pub use reserve::Reserve;

@@ -23,8 +23,7 @@
 //! in it take effect. Tables are small on a small disk ([`Reserve::table_bytes`]).
 //!
 //! Free space is queried four times for each memtable of writes, whenever a flush or a compaction
-//! begins, and every half second while it is low: writes are refused then, so that no write would
-//! query it.
+//! begins, by each write that would be refused, and every half second while it is low.
 //! Space that others use in between goes unnoticed; the WAL, which preallocates, then finds the
 //! disk full, which is as harmless. Writers read one flag.
 
@@ -62,7 +61,12 @@ pub struct Reserve {
     env: Arc<dyn Env>,
     dir: PathBuf,
     events: Arc<Events>,
-    configured: ReserveBytes,
+    /// The size of the reserve, in bytes, if one is set; 0 disables it.
+    configured: Option<u64>,
+    /// The number of memtables that there may be.
+    memtables: u64,
+    /// What one of them takes, with a piece of the WAL, in bytes.
+    memtable_bytes: AtomicU64,
     is_low: AtomicBool,
     /// Time of the next query while space is low, on the environment's clock.
     look_ns: AtomicU64,
@@ -70,16 +74,6 @@ pub struct Reserve {
     compaction_bytes: AtomicU64,
     /// Size of the disk when it was last queried, in bytes; 0 if it has no limit.
     disk_bytes: AtomicU64,
-}
-
-/// The size of the reserve, in bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ReserveBytes {
-    /// This size; 0 disables the reserve.
-    Set(u64),
-    /// This size for flushes, but at most a quarter of the disk, and what a compaction of all runs
-    /// takes, but at most an eighth of the disk.
-    UpTo(u64),
 }
 
 /// The two parts of the reserve, in bytes.
@@ -102,18 +96,26 @@ impl ReserveParts {
 }
 
 impl Reserve {
-    /// Creates a reserve on the disk of `dir`, without querying it.
-    pub fn new(env: Arc<dyn Env>, dir: PathBuf, events: Arc<Events>, configured: ReserveBytes) -> Self {
+    /// Creates a reserve on the disk of `dir`, without querying it. Its size in bytes is
+    /// `configured`, or follows from the number and the size of memtables.
+    pub fn new(env: Arc<dyn Env>, dir: PathBuf, events: Arc<Events>, configured: Option<u64>, memtables: u64) -> Self {
         Self {
             env,
             dir,
             events,
             configured,
+            memtables,
+            memtable_bytes: AtomicU64::new(0),
             is_low: AtomicBool::new(false),
             look_ns: AtomicU64::new(0),
             compaction_bytes: AtomicU64::new(0),
             disk_bytes: AtomicU64::new(0),
         }
+    }
+
+    /// Sets the space that a memtable takes, with a piece of the WAL, in bytes.
+    pub fn set_memtable_bytes(&self, bytes: u64) {
+        self.memtable_bytes.store(bytes, Ordering::Relaxed);
     }
 
     /// Sets the space that a compaction of all runs takes beyond theirs, in bytes.
@@ -185,11 +187,15 @@ impl Reserve {
         self.is_low.load(Ordering::Relaxed)
     }
 
-    /// Checks that a put is allowed.
+    /// Checks that a put is allowed; queries the free space first while that is low.
     ///
     /// # Errors
     /// [`Error::Io`] with [`io::ErrorKind::StorageFull`] while space is low.
     pub fn check(&self) -> Result<()> {
+        if !self.is_low() {
+            return Ok(());
+        }
+        self.look();
         if self.is_low() { Err(self.refused()) } else { Ok(()) }
     }
 
@@ -224,11 +230,12 @@ impl Reserve {
     fn parts(&self, total_bytes: u64) -> ReserveParts {
         let compactions = self.compaction_bytes.load(Ordering::Relaxed);
         match self.configured {
-            ReserveBytes::Set(bytes) => {
+            Some(bytes) => {
                 let compactions = compactions.min(bytes / 2);
                 ReserveParts { compactions, flushes: bytes - compactions }
             }
-            ReserveBytes::UpTo(bytes) => {
+            None => {
+                let bytes = self.memtable_bytes.load(Ordering::Relaxed).saturating_mul(self.memtables);
                 let compactions = compactions.min(total_bytes / COMPACTIONS_PER_DISK);
                 ReserveParts { compactions, flushes: bytes.min(total_bytes / FLUSHES_PER_DISK) }
             }

@@ -70,11 +70,12 @@ fn flushes_and_compactions_have_events() -> Result<()> {
                 }
                 Event::CompactionBegun { number, cause, inputs, target, .. } => {
                     assert!(!cause.is_empty() && *inputs > 0 && *target > 0, "{event:?}");
-                    running.push(*number);
+                    running.push((*number, *target));
                 }
-                Event::CompactionEnded { number, file_bytes, .. } => {
-                    let began = running.iter().position(|begun| begun == number);
-                    running.remove(began.expect("an ended compaction has begun"));
+                Event::CompactionEnded { number, target, file_bytes, .. } => {
+                    let began = running.iter().position(|begun| begun.0 == *number);
+                    let (_, begun) = running.remove(began.expect("an ended compaction has begun"));
+                    assert_eq!(*target, begun, "{event:?}");
                     compactions = (compactions.0 + 1, compactions.1 + file_bytes);
                 }
                 Event::WriteThrottlingBegan { bytes_per_second } => {

@@ -108,6 +108,22 @@ fn the_default_suits_small_disks() -> Result<()> {
     Ok(())
 }
 
+/// A policy with larger memtables has a larger reserve at once: one for the former size would be
+/// too small for a single flush.
+#[test]
+fn the_reserve_follows_the_size_of_memtables() -> Result<()> {
+    let sim = SimEnv::new(1);
+    sim.set_capacity(Some(1 << 30));
+    let (db, _) = open(&sim, None)?;
+    let reserve = || db.stats().disk.expect("there is a limit").reserve_bytes;
+    assert_eq!(reserve(), 320 << 10);
+    db.set_policy("custom:buffer 128KiB; level 512KiB in 4 runs; level 16MiB in 1 run")?;
+    assert_eq!(reserve(), 1 << 20);
+    db.set_policy("leveling:T=10")?;
+    assert_eq!(reserve(), 320 << 10);
+    Ok(())
+}
+
 /// If the active run of level 1 cannot be rewritten, a flush makes a run of its own. A compaction
 /// without the temporary space that it needs does not begin, and returns that error. Both continue
 /// by themselves when there is space.

@@ -14,8 +14,8 @@ use super::{Scheduler, TABLE_BYTES_MAX, TABLE_BYTES_MIN};
 use crate::compaction::edits;
 use crate::compaction::job::{Inputs, Job, JobPart, Task};
 use crate::compaction::progress::JobProgress;
+use crate::compaction::retry::Attempts;
 use crate::compaction::schedule::{Schedule, Startable};
-use crate::database::Activity;
 use crate::error::Result;
 use crate::events::Event;
 use crate::format::edit::KeyRange;
@@ -65,11 +65,19 @@ impl Scheduler {
             let contents = RunContents::new(tree, &self.database.sequences, is_space_low);
             // Compactions share the space that is left: then one goes on at a time.
             let waits_for_space = is_space_low && schedule.jobs.compactions().next().is_some();
-            let startable = Startable { memtable, may_flush, may_compact: may_compact && !waits_for_space };
+            let asks_for_compactions = may_compact && !waits_for_space;
+            let startable = Startable { memtable, may_flush, may_compact: asks_for_compactions };
             let next = schedule.next((version.edit_number(), tree), &contents, startable);
             tracing::debug!(%next, "agenda decided");
             let outcome = match &next {
-                Next::Nothing => break,
+                Next::Nothing => {
+                    // What could not begin has begun, or is not needed any more.
+                    if asks_for_compactions && !schedule.agenda.is_paused() && self.compaction_retry.is_failing() {
+                        self.compaction_retry.succeeded();
+                        self.report_recovery_of_compactions(schedule);
+                    }
+                    break;
+                }
                 Next::Flush(plan) => self.begin_flush(schedule, &version, immutable, plan),
                 Next::Compact { plan, request } => self.begin_compaction(schedule, &version, plan, *request),
                 Next::NewShape(shape) => {
@@ -96,10 +104,6 @@ impl Scheduler {
             };
             failures.add(1);
             retry.failed([], error);
-        }
-        if may_compact && !schedule.agenda.is_paused() && schedule.jobs.compactions().next().is_none() {
-            // What failed before has succeeded, or is not needed any more.
-            self.database.health.report_recovery(Activity::Compaction);
         }
         if before.has_arrivals() && !schedule.agenda.has_arrivals() {
             // The filter rebuild waits for this: the tree may have been about to grow.
@@ -134,7 +138,7 @@ impl Scheduler {
         if plan.is_move() {
             let mut occupancy = tree.occupancy();
             planner::begin(&mut occupancy, plan);
-            self.install(edits::relabelled(tree, &occupancy).into_iter().collect(), Activity::Compaction)?;
+            self.install(edits::relabelled(tree, &occupancy).into_iter().collect())?;
             self.counters.moves.add(1);
             schedule.agenda.begun(plan);
             schedule.agenda.moved(plan.target);
@@ -150,7 +154,7 @@ impl Scheduler {
         } else {
             let id = self.manifest.new_compaction_id();
             let begun = edits::begun(tree, plan, id, self.manifest.new_run_id());
-            let version = self.install(begun, Activity::Compaction)?;
+            let version = self.install(begun)?;
             self.open_job(schedule, &version, Task::Compaction { id }, (plan.cause, request), &[KeyRange::ALL])?;
         }
         schedule.agenda.begun(plan);
@@ -309,6 +313,7 @@ impl Scheduler {
             done: Vec::new(),
             began: self.env.now(),
             written: 0,
+            attempts: Attempts::first(self.env.now()),
         };
         self.post_begin(&job, version);
         schedule.jobs.begin(job);

@@ -11,8 +11,8 @@ use super::Scheduler;
 
 use crate::compaction::edits;
 use crate::compaction::job::{FinishedPiece, Job, JobPart, Reached, Task};
-use crate::compaction::jobs::target_of;
 use crate::compaction::output::CompactionOutput;
+use crate::compaction::retry;
 use crate::compaction::schedule::Schedule;
 use crate::database::Activity;
 use crate::error::{Error, Result};
@@ -30,8 +30,8 @@ impl Scheduler {
     pub(super) fn take(&self, schedule: &mut Schedule) -> (Option<JobPart>, Option<Duration>) {
         let now = self.env.now();
         let flushes = self.flush_retry.pause().is_none();
-        let compactions = !schedule.agenda.is_paused() && self.compaction_retry.pause().is_none();
-        let goes_on = |job: &Job| if job.is_flush() { flushes } else { compactions };
+        let compactions = !schedule.agenda.is_paused();
+        let goes_on = |job: &Job| if job.is_flush() { flushes } else { compactions && job.attempts.from <= now };
         let buffered_max = schedule.shape().buffer() * self.settings.immutable_memtables_max as u64;
         let buffered = {
             let state = self.tree.pin();
@@ -55,14 +55,16 @@ impl Scheduler {
         let is_crowded =
             self.tables.storage().account().compactions_are_large() && jobs.compactions().any(|job| job.taken > 0);
         let is_limited = now < schedule.speed.compactions_from();
-        let waits = |job: &Job| !job.parts.is_empty() && goes_on(job);
+        // Each part takes temporary space of its own.
+        let open_max = if self.reserve.is_low() { 1 } else { self.settings.threads };
+        let waits = |job: &Job| goes_on(job) && job.next_part(open_max).is_some();
         let may_go_on = |job: &Job| waits(job) && (job.is_flush() || !(is_limited || is_crowded));
         let found = order.iter().copied().find(|at| may_go_on(jobs.at(*at)));
         let skips_some = (0..).zip(jobs.iter()).any(|(at, job)| waits(job) && !(may_go_on(job) && order.contains(&at)));
-        let look_again = skips_some.then(|| schedule.speed.compactions_from().max(now + SKIPPED));
-        // Each part takes temporary space of its own.
-        let open_max = if self.reserve.is_low() { 1 } else { self.settings.threads };
-        let part = found.map(|at| jobs.at(at).take(open_max));
+        let skipped = skips_some.then(|| schedule.speed.compactions_from().max(now + SKIPPED));
+        let retried = jobs.iter().map(|job| job.attempts.from).filter(|from| *from > now);
+        let look_again = retried.chain(skipped).min();
+        let part = found.and_then(|at| jobs.at(at).next_part(open_max).map(|part| jobs.at(at).take(part)));
         let is_busy = jobs.are_worked_on();
         schedule.speed.look(is_busy, now);
         (part, look_again)
@@ -76,14 +78,17 @@ impl Scheduler {
         }
         .entered();
         match self.advance(&mut part) {
-            Ok(Advanced { bytes, ended }) => {
+            Ok(Advanced { bytes, reached }) => {
                 let mut schedule = self.schedule.lock();
                 part.copied += bytes;
                 self.account(&mut schedule, part.job, bytes);
-                if ended {
-                    self.end_part(schedule, part);
-                } else {
-                    schedule.jobs.get(part.job).put_back(part);
+                match reached {
+                    Reached::End => self.end_part(schedule, part),
+                    Reached::Border(_) => {
+                        self.part_succeeded(&mut schedule, part.job);
+                        schedule.jobs.get(part.job).put_back(part);
+                    }
+                    Reached::Pause => schedule.jobs.get(part.job).put_back(part),
                 }
             }
             Err(error) => {
@@ -106,7 +111,7 @@ impl Scheduler {
     /// Copies, and hands over a full table.
     fn advance(&self, part: &mut JobPart) -> Result<Advanced> {
         if !part.moved.is_empty() {
-            return Ok(Advanced { bytes: 0, ended: true });
+            return Ok(Advanced { bytes: 0, reached: Reached::End });
         }
         let (env, events) = (&*self.env, &self.database.events);
         let version = self.manifest.version();
@@ -114,8 +119,8 @@ impl Scheduler {
             part.copy(env, &self.database, self.tree.of(&version), &self.output_context)
         })?;
         drop(version);
-        let ended = match copied.reached {
-            Reached::Pause => false,
+        match &copied.reached {
+            Reached::Pause => {}
             Reached::Border(border) => {
                 events.timed(env, "table: finish", || part.finish())?;
                 let done = KeyRange { from: part.range.from.clone(), to: Some(border.clone()) };
@@ -124,15 +129,11 @@ impl Scheduler {
                 let schedule = matches!(part.task, Task::Range { .. }).then(|| self.schedule.lock());
                 self.hand_over(part, done, false)?;
                 drop(schedule);
-                part.go_on_at(border);
-                false
+                part.go_on_at(border.clone());
             }
-            Reached::End => {
-                events.timed(env, "table: finish", || part.finish())?;
-                true
-            }
-        };
-        Ok(Advanced { bytes: copied.bytes, ended })
+            Reached::End => events.timed(env, "table: finish", || part.finish())?,
+        }
+        Ok(Advanced { bytes: copied.bytes, reached: copied.reached })
     }
 
     /// Hands over `range`: its tables enter the output run, and all inputs are cut back, in one
@@ -147,21 +148,17 @@ impl Scheduler {
             moved.extend(part.moved.last().cloned());
         }
         let tables = part.output().map_or(Ok(&[][..]), |output| output.ready())?;
-        let (target, changes) = match task {
+        let tree = self.tree.of(&version);
+        let target = task.target(tree);
+        let changes = match task {
             Task::Compaction { id } => {
                 let advanced = edits::advanced(self.tree.id(), id, range, moved, tables).into_iter();
-                (
-                    target_of(self.tree.of(&version), id),
-                    advanced.chain(ends.then(|| edits::ended(self.tree.id(), id))).collect(),
-                )
+                advanced.chain(ends.then(|| edits::ended(self.tree.id(), id))).collect()
             }
-            Task::Range { inputs } => {
-                let tree = self.tree.of(&version);
-                (tree.levels().len(), edits::ranged(tree, &inputs, &range, tables))
-            }
+            Task::Range { inputs } => edits::ranged(tree, &inputs, &range, tables),
             Task::Flush { .. } => panic!("a flush hands over nothing before it is installed"),
         };
-        self.install(changes, Activity::Compaction)?;
+        self.install(changes)?;
         let tables = part.output().map(CompactionOutput::installed).unwrap_or_default();
         let file_bytes = tables.iter().map(|table| table.file_bytes).sum();
         part.written += file_bytes;
@@ -183,14 +180,12 @@ impl Scheduler {
                 self.end_flush(&mut schedule, part.job);
             }
         } else {
-            let target = match part.task {
-                Task::Compaction { id } => target_of(self.tree.of(&self.manifest.version()), id),
-                _ => 1,
-            };
+            let target = part.task.target(self.tree.of(&self.manifest.version()));
             let range = part.range.clone();
             if let Err(error) = self.hand_over(&mut part, range, is_last) {
                 return self.part_failed(&mut schedule, part, error);
             }
+            self.part_succeeded(&mut schedule, part.job);
             // Its cursors pin the last of its inputs.
             part.close();
             let job = schedule.jobs.get(part.job);
@@ -203,7 +198,9 @@ impl Scheduler {
                 self.database.events.post(event);
                 self.counters.compactions.add(1);
                 let job = schedule.jobs.end(part.job);
-                schedule.agenda.ended(target, job.request);
+                // A compaction of a range can leave any level with less than it had.
+                let arrived = if let Task::Range { .. } = job.task { 1 } else { target };
+                schedule.agenda.ended(arrived, job.request);
             }
         }
         drop(schedule);
@@ -245,7 +242,9 @@ impl Scheduler {
         changes.extend(edits::installed(self.tree.of(&version), *input, self.manifest.new_run_id(), slices));
         changes.push(Change::FlushedThrough { tree: self.tree.id(), sequence: immutable.last });
         changes.push(Change::WalDurable { position: self.wal.durable().0 });
-        self.install(changes, Activity::Flush)?;
+        self.install(changes)?;
+        self.flush_retry.succeeded();
+        self.database.health.report_recovery(Activity::Flush);
         let tables: Vec<TableMeta> = job.done.iter_mut().flat_map(|done| done.output.installed()).collect();
         self.counters.flushes.add(1);
         self.counters.flushed_raw_bytes.add(immutable.memtable.raw_bytes());
@@ -260,12 +259,26 @@ impl Scheduler {
         Ok(())
     }
 
+    /// Notes that a part has handed over what it copied.
+    fn part_succeeded(&self, schedule: &mut Schedule, number: u64) {
+        if std::mem::take(&mut schedule.jobs.get(number).attempts.is_failing) {
+            self.report_recovery_of_compactions(schedule);
+        }
+    }
+
+    /// Reports that compactions have recovered, if none fails any more.
+    pub(super) fn report_recovery_of_compactions(&self, schedule: &Schedule) {
+        if !self.compaction_retry.is_failing() && !schedule.jobs.iter().any(|job| job.attempts.is_failing) {
+            self.database.health.report_recovery(Activity::Compaction);
+        }
+    }
+
     /// Resets a failed part to its last handover.
     fn part_failed(&self, schedule: &mut Schedule, mut part: JobPart, error: Error) {
         let mut outputs: Vec<CompactionOutput> = part.close().into_iter().collect();
         let number = part.job;
         let job = schedule.jobs.get(number);
-        let is_flush = job.is_flush();
+        let pause = (!job.is_flush()).then(|| job.attempts.failed(self.env.now()));
         job.left += std::mem::take(&mut part.copied);
         job.put_back(part);
         // A flush that was merged with the active run needs the space of both at once. It is
@@ -276,13 +289,15 @@ impl Scheduler {
             let parts = job.parts.into_iter().filter_map(|mut part| part.close());
             outputs.extend(parts.chain(job.done.into_iter().map(|piece| piece.output)));
         }
-        let (failures, retry) = if is_flush {
-            (&self.counters.flush_failures, &self.flush_retry)
+        if let Some(pause) = pause {
+            self.counters.compaction_failures.add(1);
+            retry::report(&self.database, Activity::Compaction, outputs, error, pause);
         } else {
-            (&self.counters.compaction_failures, &self.compaction_retry)
-        };
-        failures.add(1);
-        retry.failed(outputs, error);
+            self.counters.flush_failures.add(1);
+            self.flush_retry.failed(outputs, error);
+        }
+        // Whoever sleeps would not know of the pause's end.
+        self.wake();
     }
 }
 
@@ -290,8 +305,9 @@ impl Scheduler {
 struct Advanced {
     /// Raw bytes read.
     bytes: u64,
-    /// True if the part is at its end, with its last table finished.
-    ended: bool,
+    /// Where the part is. At its end, its last table is finished; at a border, what was copied has
+    /// been handed over.
+    reached: Reached,
 }
 
 fn raw_bytes(tables: &[TableMeta]) -> u64 {

@@ -7,7 +7,6 @@ use super::{Scheduler, TABLE_BYTES_MAX, TABLE_BYTES_MIN};
 use crate::compaction::edits;
 use crate::compaction::output::CompactionOutput;
 use crate::compaction::schedule::Schedule;
-use crate::database::Activity;
 use crate::entry::Sequence;
 use crate::error::{Error, Result};
 use crate::format::edit::Change;
@@ -99,7 +98,7 @@ impl Scheduler {
         changes.push(Change::RunAdded { tree: self.tree.id(), run, level: level as u32, index: 0 });
         changes.push(Change::SlicesAdded { tree: self.tree.id(), run, slices: edits::whole(tables).collect() });
         changes.push(Change::FlushedThrough { tree: self.tree.id(), sequence: through });
-        self.install(changes, Activity::Flush)?;
+        self.install(changes)?;
         let tables = output.installed();
         self.counters.ingests.add(1);
         self.counters.ingest_bytes.add(tables.iter().map(|table| table.file_bytes).sum());

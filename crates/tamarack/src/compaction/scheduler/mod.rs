@@ -37,7 +37,7 @@
 //!
 //! A failed sync stops writing, unless a table's sync found no space: another table replaces it.
 //! After any other failure the part's files since its last handover are removed, waiting callers
-//! get the error, and the part is retried after a pause; flushes and compactions pause
+//! get the error, and the part is retried after a pause; flushes, and each compaction, pause
 //! independently.
 
 mod begin;
@@ -48,6 +48,7 @@ mod reshape;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use tamarack_env::sync::atomic::{AtomicU64, Ordering};
 use tamarack_env::sync::{Mutex, Rank};
 use tamarack_env::{Env, Progress, Work, Worker};
 use tamarack_model::bound::SpaceBound;
@@ -59,7 +60,7 @@ use tamarack_model::{Occupancy, Shape};
 use crate::compaction::filter_rebuild::{FilterRebuild, View};
 use crate::compaction::output::OutputContext;
 use crate::compaction::progress::{BackgroundSnapshot, JobProgress};
-use crate::compaction::retry::Retry;
+use crate::compaction::retry::{self, Retry};
 use crate::compaction::schedule::Schedule;
 use crate::compaction::speed::CopySpeed;
 use crate::database::{Activity, Database};
@@ -125,8 +126,12 @@ pub struct Scheduler {
     /// Jobs in progress and the agenda. Edits that begin or end a job, or change the shape, are
     /// installed under this lock.
     schedule: Mutex<Schedule>,
+    /// Of flushes that could not begin or end.
     flush_retry: Retry,
+    /// Of compactions that could not begin.
     compaction_retry: Retry,
+    /// Time of the next attempt to remove tables, in nanoseconds on the environment's clock.
+    removals_from_ns: AtomicU64,
     workers: OnceLock<Arc<dyn Worker>>,
 }
 
@@ -156,13 +161,15 @@ pub struct SchedulerParts {
 
 impl Work for Scheduler {
     fn step(&self) -> Progress {
-        self.remove_garbage();
+        let removals = self.remove_garbage();
         // Read before and after deciding: a pause that ends in between would be slept through
         // otherwise.
         let paused_until = self.paused_until();
         let (part, look_again) = {
             let mut schedule = self.schedule.lock();
             if self.database.health.check_running().is_err() {
+                // Nobody else would release delayed writers.
+                self.throttle.set_rate(None);
                 return Progress::Done;
             }
             self.begin(&mut schedule);
@@ -171,7 +178,7 @@ impl Work for Scheduler {
         match part {
             Some(part) => self.work(part),
             None => {
-                let moments = [paused_until, self.paused_until(), look_again, self.reserve.look_again()];
+                let moments = [removals, paused_until, self.paused_until(), look_again, self.reserve.look_again()];
                 moments.into_iter().flatten().min().map_or(Progress::Idle, Progress::IdleUntil)
             }
         }
@@ -219,6 +226,7 @@ impl Scheduler {
             schedule,
             flush_retry,
             compaction_retry,
+            removals_from_ns: AtomicU64::new(0),
             workers,
         };
         scheduler.resume(&version)?;
@@ -326,7 +334,10 @@ impl Scheduler {
     pub fn wait_for_compactions(&self) -> Result<()> {
         self.schedule.lock().refuse_if_paused()?;
         self.wake();
-        self.wait(|schedule| schedule.jobs.is_empty() && schedule.agenda.is_at_rest())
+        self.wait(|schedule| {
+            let is_flushed = self.tree.pin().immutable.is_empty();
+            is_flushed && schedule.jobs.is_empty() && schedule.agenda.is_at_rest()
+        })
     }
 
     fn wait(&self, is_done: impl Fn(&mut Schedule) -> bool) -> Result<()> {
@@ -391,32 +402,44 @@ impl Scheduler {
         self.flush_retry.pause().into_iter().chain(self.compaction_retry.pause()).min()
     }
 
-    /// Installs an edit of an activity: commits it to the manifest, publishes the new version to
-    /// readers, and wakes the filter rebuild. Runs and shape of an open database change only here.
+    /// Installs an edit: commits it to the manifest, publishes the new version to readers, and
+    /// wakes the filter rebuild. Runs and shape of an open database change only here.
     ///
     /// # Errors
     /// As [`Manifest::commit`]; readers do not see the edit then.
-    pub fn install(&self, edit: Vec<Change>, by: Activity) -> Result<Arc<Version>> {
+    pub fn install(&self, edit: Vec<Change>) -> Result<Arc<Version>> {
         // The first edit after a clean close records that the WAL is open again.
         let reopened = self.manifest.version().wal_end().map(|_| Change::WalReopened);
         let edit = reopened.into_iter().chain(edit).collect();
         let version = self.database.events.timed(&*self.env, "manifest: commit", || self.manifest.commit(edit))?;
         self.tree.install(version.clone());
         self.filters.wake();
-        self.database.health.report_recovery(by);
         self.database.progress.notify();
         Ok(version)
     }
 
-    /// Removes the tables that no version and no reader uses any more.
-    fn remove_garbage(&self) {
+    /// Removes the tables that no version and no reader uses any more. Returns when to try again if
+    /// one cannot be removed.
+    fn remove_garbage(&self) -> Option<Duration> {
+        let now = self.env.now();
+        let retried = Duration::from_nanos(self.removals_from_ns.load(Ordering::Relaxed));
+        if now < retried {
+            return Some(retried);
+        }
+        let mut again = None;
         for table in self.tables.take_garbage() {
             match self.output_context.remove(table.id) {
                 Ok(()) => self.tables.removed(&table),
                 Err(error) => {
-                    tracing::warn!(%error, "table removal failed; the next opening will retry it");
+                    tracing::warn!(%error, "table removal failed; it will be retried");
+                    self.tables.not_removed(table);
+                    again = Some(now + retry::PAUSE);
                 }
             }
         }
+        if let Some(again) = again {
+            self.removals_from_ns.store(again.as_nanos() as u64, Ordering::Relaxed);
+        }
+        again
     }
 }

@@ -136,7 +136,7 @@ impl Scheduler {
         if filter != self.filters.chosen() {
             let shape = self.design(schedule.policy().clone(), schedule.shape().clone(), filter);
             let set = Change::ShapeSet { tree: self.tree.id(), shape };
-            self.install(vec![set], Activity::Compaction).inspect_err(|error| {
+            self.install(vec![set]).inspect_err(|error| {
                 if let Error::Stopped { .. } = error {
                     self.database.health.report_stop(error.clone());
                 }
@@ -175,7 +175,7 @@ impl Scheduler {
     pub(super) fn take_shape(&self, schedule: &mut Schedule, policy: Arc<Policy>, shape: Shape) -> Result<()> {
         let version = self.manifest.version();
         let blob = self.design(policy.clone(), shape.clone(), self.filters.chosen());
-        self.install(edits::reshaped(self.tree.of(&version), blob, &shape), Activity::Compaction)?;
+        self.install(edits::reshaped(self.tree.of(&version), blob, &shape))?;
         self.counters.reshapes.add(1);
         schedule.set_design(policy, shape);
         Ok(())
