@@ -20,8 +20,8 @@ use crate::ingest::Ingest;
 use crate::open;
 use crate::options::{Options, parse_filter, parse_policy};
 use crate::read::{Scan, Snapshot, Value, get};
+use crate::repair::{self, Examination, VerifyReport};
 use crate::stats::Stats;
-use crate::verify::{self, Examination, VerifyReport};
 use crate::write::{Batch, Durability, KEY_BYTES_MAX, Write};
 
 /// Handle of an open database. Cloning is cheap; all clones are handles of the same database, which
@@ -549,7 +549,7 @@ impl Db {
     /// # Errors
     /// [`Error::Io`] if storage fails; damage is not an error but part of the report.
     pub fn verify(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<VerifyReport> {
-        verify::verify(&self.engine, progress)
+        repair::verify(&self.engine, progress)
     }
 
     /// Returns the result of recovery at opening: whether the WAL ended cleanly, and what was

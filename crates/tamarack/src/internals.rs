@@ -11,9 +11,10 @@ pub use crate::memory::Budget;
 pub use crate::memtable::Memtable;
 pub use crate::merge::{MergedSource, Retain, Source};
 pub use crate::options::Row;
+pub use crate::repair::Salvage;
 pub use crate::stats::LookupTally;
 pub use crate::table::{
-    FilterKind, FilterSettings, ReadPolicy, Salvage, Table, TableBuilder, TableCursor, TableSettings, TableStorage,
+    FilterKind, FilterSettings, ReadPolicy, Table, TableBuilder, TableCursor, TableSettings, TableStorage,
 };
 pub use crate::tree::manifest::survey::ManifestSurvey;
 pub use crate::tree::manifest::{Manifest, PROFILE as MANIFEST_PROFILE};

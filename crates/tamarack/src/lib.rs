@@ -44,9 +44,9 @@
 //! |---|---|
 //! | `db` | [`Db`]: wires the parts |
 //! | `checkpoint` | copies as of one moment that share the tables' files |
-//! | `open`, `repair` | opening and recovery; salvaging a damaged database |
+//! | `open`, `repair` | opening and recovery; verifying and salvaging a damaged database |
 //! | `options` | [`Options`], [`AdvancedOptions`] |
-//! | `verify`, `collect` | checking everything; collecting [`Stats`] |
+//! | `collect` | collecting [`Stats`] |
 //! | `ingest` | [`Ingest`]: sorted data straight into tables |
 //! | `engine` | the parts of an open database |
 //! | `compaction` | flushes, compactions and filter rebuilds in the background |
@@ -141,7 +141,6 @@ mod stats;
 pub mod step;
 mod table;
 mod tree;
-mod verify;
 mod wal;
 mod write;
 
@@ -156,13 +155,12 @@ pub use journal::Dropped;
 pub use options::{AdvancedOptions, MEMORY_BYTES_MIN, Options};
 pub use policy::Policy;
 pub use read::{Scan, Snapshot, Value};
-pub use repair::{Lost, RepairReport, Replaced};
+pub use repair::{Lost, RepairReport, Replaced, VerifyReport};
 pub use stats::{
     DiskStats, Figure, JobStats, LOOKUPS_PER_SAMPLE, LatencyStats, LevelStats, LookupCounts, MemoryStats,
     MemtableStats, Percentiles, ReadStats, ReaderStats, RunLookups, RunStats, SpaceStats, Statistic, Stats,
 };
 pub use tamarack_format::block::Compression;
-pub use verify::VerifyReport;
 pub use write::{Batch, Durability};
 
 /// The program in the README, compiled with the documentation's examples.

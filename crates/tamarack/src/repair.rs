@@ -24,7 +24,7 @@
 //!   back. The report says so. An ingest that was interrupted when its tables were finished may
 //!   pass for one that ended. The sequence numbers of an ingest's entries follow from its last
 //!   table. If its properties are lost too, the entries count as the earliest that they can be: as
-//!   written right after what is known to be older (`verify::ingests`). They hide nothing younger
+//!   written right after what is known to be older ([`ingests`]). They hide nothing younger
 //!   then, but may be hidden by what was written between that and the end of the ingest. The report
 //!   lists the keys and the sequence numbers for which that can be so.
 //! * **A WAL that opening would refuse** becomes tables: each record that is whole, in the order of
@@ -43,14 +43,25 @@
 //! that an interrupted repair left are known by that, and ignored: their entries are still where
 //! they came from.
 
+mod ages;
 mod apply;
 mod arrange;
+mod examine;
+mod identity;
+mod ingests;
 mod names;
 mod plan;
 mod report;
+mod salvage;
+mod verify;
 mod wal;
 
+pub(crate) use examine::Examination;
 pub use report::{Lost, RepairReport, Replaced};
+#[cfg(feature = "internals")]
+pub use salvage::Salvage;
+pub use verify::VerifyReport;
+pub(crate) use verify::verify;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -59,7 +70,6 @@ use tamarack_env::Env;
 
 use crate::error::{Error, Result};
 use crate::options::{Options, Resolved};
-use crate::verify::Examination;
 
 impl Options {
     /// Returns what [`Options::repair`] would do to the closed database in `dir`, and what would be

@@ -84,7 +84,6 @@ const LAYERS: &[Layer] = &[
             "open",
             "repair",
             "options",
-            "verify",
             "collect",
             "ingest",
             "engine",

@@ -10,6 +10,7 @@ use tamarack_model::Shape;
 use tamarack_model::filter::FilterChoice;
 
 use super::arrange::Unit;
+use super::examine::Examination;
 use super::names::Names;
 use super::plan::{MADE_BY_REPAIR, Part, Plan, TREE, holds};
 use crate::compaction;
@@ -30,7 +31,6 @@ use crate::tree::design;
 use crate::tree::manifest::Manifest;
 use crate::tree::table_file::TableFiles;
 use crate::tree::version::{TreeVersion, Version};
-use crate::verify::Examination;
 use crate::wal;
 
 /// A table ends when its file has this many bytes, unless the options set another size.

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use tamarack_env::Env;
 
+use super::examine::Examination;
 use crate::directory::Listing;
 use crate::error::Result;
 use crate::format::names::{FILE_NUMBER_MAX, FileName};
-use crate::verify::Examination;
 
 /// The names in the directory: which numbers are unused, and which names set-aside files get.
 pub(super) struct Names {

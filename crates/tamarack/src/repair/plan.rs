@@ -11,8 +11,10 @@ use std::sync::Arc;
 use tamarack_env::Env;
 
 use super::arrange::{Unit, arrange};
+use super::examine::{Examination, Found};
 use super::names::Names;
 use super::report::{Lost, RepairReport, Replaced};
+use super::salvage::LostKeys;
 use super::wal::{self, RecordChunk};
 use crate::entry::Sequence;
 use crate::error::{Error, Result};
@@ -20,9 +22,8 @@ use crate::format::edit::{KeyRange, ShapeBlob, SliceSpec};
 use crate::format::meta::{EditNumber, TableId, TableMeta, TreeId};
 use crate::format::names::FileName;
 use crate::format::table::Properties;
-use crate::table::{LostKeys, Table, TableStorage};
+use crate::table::{Table, TableStorage};
 use crate::tree::version::TreeVersion;
-use crate::verify::{Examination, Found};
 
 /// The tree.
 pub(super) const TREE: TreeId = TreeId::DEFAULT;

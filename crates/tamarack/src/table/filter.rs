@@ -137,12 +137,12 @@ pub(super) fn rebuild(wanted: FilterSettings, entries: u64, digests: &DigestSet)
 }
 
 /// Decodes a digest block.
-pub(super) fn decode_digests(payload: &[u8], place: Place) -> Result<DigestSet, String> {
+pub fn decode_digests(payload: &[u8], place: Place) -> Result<DigestSet, String> {
     DigestSet::decode(payload, digests_seed(place)).map_err(|error| format!("the digests cannot be used: {error}"))
 }
 
 /// Decodes a filter block, which must be the filter that `meta` names.
-pub(super) fn decode(payload: &[u8], meta: &TableMeta) -> Result<Filter, String> {
+pub fn decode(payload: &[u8], meta: &TableMeta) -> Result<Filter, String> {
     let filter = Filter::decode(payload).map_err(cannot_be_used)?;
     check(&filter, filter.bits(), meta)?;
     Ok(filter)
@@ -150,7 +150,7 @@ pub(super) fn decode(payload: &[u8], meta: &TableMeta) -> Result<Filter, String>
 
 /// Decodes the next unit of an elastic filter after those in `before`. All `stored` units together
 /// must be the filter that `meta` names.
-pub(super) fn decode_next_unit(
+pub fn decode_next_unit(
     before: Option<&Filter>,
     payload: &[u8],
     stored: usize,

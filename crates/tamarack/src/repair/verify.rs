@@ -2,37 +2,31 @@
 //!
 //! * Of a database that is open: the current version's tables, and the WAL up to where it is
 //!   durable ([`verify`]).
-//! * Of a closed database: all files ([`examine`]), also where opening would stop at the first
-//!   damage. Repair begins with the same examination.
+//! * Of a closed database: all files ([`super::examine`]), also where opening would stop at the
+//!   first damage. Repair begins with the same examination.
 //!
 //! What is checked, and where:
 //!
 //! * Checksums, order of entries, index, filter, digests, properties of a table:
-//!   [`crate::table::Table::verify`]; all places of a damaged one: [`crate::table::Salvage`].
+//!   [`crate::table::Table::verify`]; all places of a damaged one: [`Salvage`].
 //! * Slices, runs, compactions, ages by whole tables, ids, nothing past what is flushed:
 //!   [`crate::tree::version::Version::check`].
 //! * Ages where ranges of keys were merged by themselves: [`ages`].
 //! * `CURRENT`, the manifest, and that no edit is missing: [`crate::tree::manifest::survey`].
 //! * The WAL, its headers, records, positions, sequences: [`crate::wal::Findings`].
-//! * Files that are named and missing, or that show that edits are: [`examine`].
+//! * Files that are named and missing, or that show that edits are: [`super::examine`].
 //! * Files whose numbers this database cannot have given, which are ignored:
 //!   [`VerifyReport::foreign`].
-
-mod ages;
-mod examine;
-mod identity;
-mod ingests;
-
-pub(crate) use examine::{Examination, Found};
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::ages;
+use super::salvage::Salvage;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::format::names::FileName;
 use crate::journal::Dropped;
-use crate::table::Salvage;
 use crate::tree::table_file::TableFile;
 
 /// The result of a verification.
@@ -124,7 +118,7 @@ fn note(outcome: Result<()>, problems: &mut Vec<Error>) -> Result<()> {
 }
 
 /// Adds the problems of places without a known one.
-fn add_new(problems: &mut Vec<Error>, more: &[Error]) {
+pub(super) fn add_new(problems: &mut Vec<Error>, more: &[Error]) {
     let known: Vec<_> = problems.iter().filter_map(offset).collect();
     problems.extend(more.iter().filter(|error| offset(error).is_none_or(|offset| !known.contains(&offset))).cloned());
 }

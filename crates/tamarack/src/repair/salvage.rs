@@ -26,7 +26,6 @@ use std::sync::Arc;
 
 use tamarack_env::{Access, Env, File};
 
-use super::filter;
 use crate::entry::{self, Entry, EntryKind, Sequence};
 use crate::error::{Error, Result};
 use crate::format::block::{Block, BlockCursor};
@@ -35,6 +34,7 @@ use crate::format::claims;
 use crate::format::meta::{TableId, TableMeta};
 use crate::format::stored::{BlockHandle, Flaw, Search, open_block};
 use crate::format::table::{FOOTER_BYTES, Footer, Properties, Units, place};
+use crate::table::filter;
 
 /// The readable part of a table. See the module's documentation.
 #[derive(Debug)]
