@@ -66,8 +66,6 @@ impl Stats {
     pub(crate) fn of(engine: &Engine) -> Self {
         let background = engine.scheduler.background();
         let BackgroundSnapshot { policy, shape, state, jobs, paused, speed, space_bound } = &background;
-        let memtables =
-            std::iter::once(&state.active).chain(state.immutable.iter().map(|immutable| &immutable.memtable));
         let counters = &engine.counters;
         let debt = jobs.iter().map(|job| job.left).sum();
         // A database opened for reading only is in good health, although it takes no writes.
@@ -78,7 +76,8 @@ impl Stats {
         Self {
             policy: policy.to_string(),
             memtable_capacity_bytes: shape.buffer().0,
-            memtables: memtables
+            memtables: state
+                .memtables()
                 .map(|memtable| MemtableStats {
                     entries: memtable.entries(),
                     raw_bytes: memtable.raw_bytes(),

@@ -31,11 +31,12 @@ use crate::database::Database;
 use crate::entry::{Entry, Sequence};
 use crate::error::Result;
 use crate::format::edit::{CompactionId, Key, KeyRange, RunId, SliceSpec};
-use crate::memtable::{Memtable, MemtableCursor};
+use crate::memtable::Memtable;
 use crate::merge::{MergedSource, Piece, Retain, Source, Span, split};
 use crate::mistake::{self, Mistake};
 use crate::table::{FilterSettings, ReadPolicy};
-use crate::tree::run::{Run, RunCursor};
+use crate::tree::memtable_or_run::MemtableOrRun;
+use crate::tree::run::Run;
 use crate::tree::slice::Slice;
 use crate::tree::state::ImmutableMemtable;
 use crate::tree::version::TreeVersion;
@@ -145,7 +146,7 @@ pub(super) struct JobPart {
 /// A part that is being copied.
 #[derive(Debug)]
 struct OpenPart {
-    entries: MergedSource<Input>,
+    entries: MergedSource<MemtableOrRun>,
     retain: Retain,
     output: CompactionOutput,
 }
@@ -307,7 +308,10 @@ impl JobPart {
         let older = Inputs::of(&self.task, tree).older;
         let until = env.now() + STEP_TIME;
         let (mut copied, mut look_at) = (0, LOOK_BYTES);
-        while let Some(entry) = open.entries.entry() {
+        // Runs are cut to the range; a memtable cannot be cut.
+        let end = self.range.to.as_deref().filter(|_| matches!(self.task, Task::Flush { .. }));
+        let is_within = |entry: &Entry<'_>| end.is_none_or(|end| entry.key < end);
+        while let Some(entry) = open.entries.entry().filter(is_within) {
             if open.output.is_full_before(entry.key) {
                 if can_hand_over {
                     return Ok(Copied { reached: Reached::Border(Key::from(entry.key)), bytes: copied });
@@ -332,9 +336,9 @@ impl JobPart {
 
     fn open(&self, database: &Database, tree: &TreeVersion, context: &Arc<OutputContext>) -> Result<OpenPart> {
         let Inputs { buffer, runs, .. } = Inputs::of(&self.task, tree);
-        let buffer = buffer.map(|buffer| Input::Memtable { cursor: buffer.cursor(), end: self.range.to.clone() });
+        let buffer = buffer.map(|buffer| buffer.cursor().into());
         let runs = runs.iter().map(|run| run.within(&self.range)).filter(|run| !run.is_empty());
-        let runs = runs.map(|run| Input::Run(Arc::new(run).cursor(ReadPolicy::Sequential)));
+        let runs = runs.map(|run| Arc::new(run).cursor(ReadPolicy::Sequential).into());
         let mut entries = MergedSource::new(buffer.into_iter().chain(runs).collect());
         match &self.range.from {
             None => entries.seek_first()?,
@@ -368,89 +372,5 @@ impl JobPart {
     /// Drops the cursors and returns the output since the last handover.
     pub(super) fn close(&mut self) -> Option<CompactionOutput> {
         self.open.take().map(|open| open.output)
-    }
-}
-
-/// Input of a job.
-#[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "there are few, and almost all are runs; a box would cost each step a pointer"
-)]
-enum Input {
-    /// A memtable, up to a key: unlike runs, it cannot be cut.
-    Memtable {
-        cursor: MemtableCursor,
-        end: Option<Key>,
-    },
-    Run(RunCursor),
-}
-
-impl Source for Input {
-    fn seek_first(&mut self) -> Result<()> {
-        match self {
-            Self::Memtable { cursor, .. } => cursor.seek_first(),
-            Self::Run(cursor) => cursor.seek_first(),
-        }
-    }
-
-    fn seek_last(&mut self) -> Result<()> {
-        match self {
-            Self::Memtable { cursor, end: Some(end) } => cursor.seek_before(end, Sequence::MAX),
-            Self::Memtable { cursor, end: None } => cursor.seek_last(),
-            Self::Run(cursor) => cursor.seek_last(),
-        }
-    }
-
-    fn seek(&mut self, key: &[u8], sequence: Sequence) -> Result<()> {
-        match self {
-            Self::Memtable { cursor, .. } => cursor.seek(key, sequence),
-            Self::Run(cursor) => cursor.seek(key, sequence),
-        }
-    }
-
-    fn seek_before(&mut self, key: &[u8], sequence: Sequence) -> Result<()> {
-        match self {
-            Self::Memtable { cursor, .. } => cursor.seek_before(key, sequence),
-            Self::Run(cursor) => cursor.seek_before(key, sequence),
-        }
-    }
-
-    #[inline]
-    fn next(&mut self) -> Result<()> {
-        match self {
-            Self::Memtable { cursor, .. } => cursor.next(),
-            Self::Run(cursor) => cursor.next(),
-        }
-    }
-
-    fn prev(&mut self) -> Result<()> {
-        match self {
-            Self::Memtable { cursor, .. } => cursor.prev(),
-            Self::Run(cursor) => cursor.prev(),
-        }
-    }
-
-    #[inline]
-    fn entry(&self) -> Option<Entry<'_>> {
-        match self {
-            Self::Memtable { cursor, end: None } => cursor.entry(),
-            Self::Memtable { cursor, end: Some(end) } => cursor.entry().filter(|entry| entry.key < &**end),
-            Self::Run(cursor) => cursor.entry(),
-        }
-    }
-
-    fn shared(&self) -> Option<usize> {
-        match self {
-            Self::Memtable { cursor, .. } => cursor.shared(),
-            Self::Run(cursor) => cursor.shared(),
-        }
-    }
-
-    fn left(&self) -> &[u8] {
-        match self {
-            Self::Memtable { cursor, .. } => cursor.left(),
-            Self::Run(cursor) => cursor.left(),
-        }
     }
 }

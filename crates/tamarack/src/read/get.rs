@@ -154,6 +154,5 @@ pub(super) fn fold_memtables(state: &State, query: Query<'_>, visit: Visit<'_>) 
     let in_memtable = |memtable: &Arc<Memtable>, visit: Visit<'_>| {
         memtable.get(query, &mut |entry| visit(entry, &|value| Value::in_memtable(memtable.pin(value))))
     };
-    in_memtable(&state.active, visit)?;
-    state.immutable.iter().try_for_each(|immutable| in_memtable(&immutable.memtable, visit))
+    state.memtables().try_for_each(|memtable| in_memtable(memtable, visit))
 }

@@ -28,40 +28,31 @@ use crate::entry::{Entry, Sequence};
 use crate::error::Result;
 use crate::format::key_range::KeyRange;
 use crate::memory::{self, Charge};
-use crate::memtable::MemtableCursor;
 use crate::merge::{MergedSource, SeekTarget, Source};
 use crate::stats::{LookupCounters, LookupKind, Reader};
 use crate::table::{ReadPolicy, ScanVolume};
+use crate::tree::memtable_or_run::MemtableOrRun;
 use crate::tree::run::RunCursor;
 use crate::tree::state::State;
 
 /// Approximate memory of a cursor with its keys, in bytes.
-const CURSOR_BYTES: usize = size_of::<RunCursor>() + size_of::<StatePart>() + 500;
+const CURSOR_BYTES: usize = size_of::<RunCursor>() + size_of::<MemtableOrRun>() + 500;
 
 /// All entries of a pinned state. See the module's documentation.
 pub(super) struct StateSource {
-    merged: MergedSource<StatePart>,
+    merged: MergedSource<MemtableOrRun>,
     /// Samples the latency of seeks.
     lookups: LookupCounters,
     /// Charge for the cursors. Read-ahead and pinned blocks have charges of their own.
     _charge: Charge,
 }
 
-/// A memtable or run of a state.
-enum StatePart {
-    Memtable(MemtableCursor),
-    /// Boxed: it is many times as large, and merging moves sources.
-    Run(Box<RunCursor>),
-}
-
 impl StateSource {
     /// Creates an unpositioned source over `state`, which may omit entries outside of `range`.
     pub(super) fn new(state: &State, range: &KeyRange, lookups: &LookupCounters) -> Self {
-        let memtables =
-            std::iter::once(&state.active).chain(state.immutable.iter().map(|immutable| &immutable.memtable));
         // Entries that an empty memtable takes from now on are younger than what the scan sees.
         let memtables =
-            memtables.filter(|memtable| !memtable.is_empty()).map(|memtable| StatePart::Memtable(memtable.cursor()));
+            state.memtables().filter(|memtable| !memtable.is_empty()).map(|memtable| memtable.cursor().into());
         // Before all entries of a key.
         let [from, to] = [&range.from, &range.to].map(|key| key.as_deref().map(|key| (key, Sequence::MAX)));
         let volume = Arc::new(ScanVolume::between(from, to));
@@ -70,8 +61,7 @@ impl StateSource {
         }
         let runs = || state.tree().runs();
         let raw_bytes = runs().map(|run| run.cached_raw_bytes()).sum();
-        let runs =
-            runs().map(|run| StatePart::Run(Box::new(run.cursor(ReadPolicy::Cached).sharing(&volume, raw_bytes))));
+        let runs = runs().map(|run| run.cursor(ReadPolicy::Cached).sharing(&volume, raw_bytes).into());
         let parts: Vec<_> = memtables.chain(runs).collect();
         let charge = Charge::to(state.active.account(), memory::MemoryPart::Iterators, parts.len() * CURSOR_BYTES);
         Self { merged: MergedSource::new(parts), lookups: lookups.clone(), _charge: charge }
@@ -88,7 +78,7 @@ impl StateSource {
     }
 
     fn seek_together(&mut self, place: SeekTarget<'_>) -> Result<()> {
-        read_for(self.merged.sources_mut().iter_mut().filter_map(StatePart::run).collect(), Some(place));
+        read_for(self.merged.sources_mut().iter_mut().filter_map(MemtableOrRun::run).collect(), Some(place));
         let went = self.merged.seek_to(place);
         if went.is_err() {
             forget(self.merged.sources_mut());
@@ -118,13 +108,13 @@ impl StateSource {
 
 /// Resets the runs after an error, so that none takes what was prepared for this seek to be for
 /// another.
-fn forget(parts: &mut [StatePart]) {
-    parts.iter_mut().filter_map(StatePart::run).for_each(RunCursor::leave);
+fn forget(parts: &mut [MemtableOrRun]) {
+    parts.iter_mut().filter_map(MemtableOrRun::run).for_each(RunCursor::leave);
 }
 
 /// Returns the runs that wait at the cut at this key.
-fn waiting<'a>(parts: &'a mut [StatePart], cut: &[u8]) -> Vec<&'a mut RunCursor> {
-    parts.iter_mut().filter_map(StatePart::run).filter(|run| run.waits_at() == Some(cut)).collect()
+fn waiting<'a>(parts: &'a mut [MemtableOrRun], cut: &[u8]) -> Vec<&'a mut RunCursor> {
+    parts.iter_mut().filter_map(MemtableOrRun::run).filter(|run| run.waits_at() == Some(cut)).collect()
 }
 
 /// Reads concurrently the blocks that these runs need to seek to `place`, or to continue from their
@@ -236,71 +226,5 @@ impl Source for StateSource {
     #[inline]
     fn left(&self) -> &[u8] {
         self.merged.left()
-    }
-}
-
-impl StatePart {
-    fn run(&mut self) -> Option<&mut RunCursor> {
-        match self {
-            Self::Memtable(_) => None,
-            Self::Run(run) => Some(run),
-        }
-    }
-}
-
-/// Forwards a call to the memtable's or the run's cursor.
-macro_rules! either {
-    ($self:ident, $source:ident => $call:expr) => {
-        match $self {
-            Self::Memtable($source) => $call,
-            Self::Run($source) => $call,
-        }
-    };
-}
-
-impl Source for StatePart {
-    fn seek_first(&mut self) -> Result<()> {
-        either!(self, source => source.seek_first())
-    }
-
-    fn seek_last(&mut self) -> Result<()> {
-        either!(self, source => source.seek_last())
-    }
-
-    fn seek(&mut self, key: &[u8], sequence: Sequence) -> Result<()> {
-        either!(self, source => source.seek(key, sequence))
-    }
-
-    fn seek_before(&mut self, key: &[u8], sequence: Sequence) -> Result<()> {
-        either!(self, source => source.seek_before(key, sequence))
-    }
-
-    #[inline]
-    fn next(&mut self) -> Result<()> {
-        either!(self, source => source.next())
-    }
-
-    #[inline]
-    fn prev(&mut self) -> Result<()> {
-        either!(self, source => source.prev())
-    }
-
-    #[inline]
-    fn entry(&self) -> Option<Entry<'_>> {
-        either!(self, source => source.entry())
-    }
-
-    #[inline]
-    fn shared(&self) -> Option<usize> {
-        either!(self, source => source.shared())
-    }
-
-    fn waits_at(&self) -> Option<&[u8]> {
-        either!(self, source => source.waits_at())
-    }
-
-    #[inline]
-    fn left(&self) -> &[u8] {
-        either!(self, source => source.left())
     }
 }

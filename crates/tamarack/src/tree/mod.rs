@@ -19,6 +19,8 @@ pub mod manifest;
 
 pub mod state;
 
+pub mod memtable_or_run;
+
 pub mod filters;
 
 mod apply;

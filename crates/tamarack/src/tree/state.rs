@@ -65,16 +65,20 @@ impl State {
         &self.tree
     }
 
+    /// Returns all memtables, young to old.
+    #[inline]
+    pub fn memtables(&self) -> impl Iterator<Item = &Arc<Memtable>> {
+        std::iter::once(&self.active).chain(self.immutable.iter().map(|immutable| &immutable.memtable))
+    }
+
     /// Returns the memory of all memtables, in bytes.
     pub fn memtables_memory_bytes(&self) -> u64 {
-        let immutable: u64 = self.immutable.iter().map(|immutable| immutable.memtable.memory_bytes()).sum();
-        self.active.memory_bytes() + immutable
+        self.memtables().map(|memtable| memtable.memory_bytes()).sum()
     }
 
     /// Returns the raw bytes of all memtables.
     pub fn memtables_raw_bytes(&self) -> u64 {
-        let immutable: u64 = self.immutable.iter().map(|immutable| immutable.memtable.raw_bytes()).sum();
-        self.active.raw_bytes() + immutable
+        self.memtables().map(|memtable| memtable.raw_bytes()).sum()
     }
 }
 
