@@ -22,6 +22,7 @@ use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{ExitCode, exit};
+use std::time::Duration;
 
 use tamarack::{Batch, Db, Durability, Error};
 use tamarack_testing::Random;
@@ -42,32 +43,40 @@ const ERROR: i32 = 4;
 /// What a child is told to do, as arguments of its command line.
 #[derive(Clone, Debug)]
 pub(crate) struct Task {
-    /// Seed of the design and of the operator.
     pub(crate) design_seed: u64,
+    pub(crate) operator_seed: u64,
     pub(crate) streams: Vec<Stream>,
     /// How many commits of each writer the database has.
     pub(crate) from: Vec<u64>,
     /// Whether storage may fail: an error ends the process without complaint.
     pub(crate) may_fail: bool,
+    /// Whether the disk is small and may be full: then writes are tried again, no checkpoint takes
+    /// space, and nothing is compared here, so that the process keeps nothing in memory.
+    pub(crate) is_small_disk: bool,
 }
 
 impl Task {
     /// The arguments of the command line after `--`.
     pub(crate) fn words(&self) -> Vec<String> {
         let first = &self.streams[0];
-        let numbers = [self.design_seed, u64::from(self.may_fail), first.seed, first.keys, first.synced_one_in];
+        let flags = u64::from(self.may_fail) | u64::from(self.is_small_disk) << 1;
+        let numbers = [self.design_seed, self.operator_seed, flags, first.seed, first.keys, first.synced_one_in];
         numbers.iter().chain(&self.from).map(u64::to_string).collect()
     }
 
     fn parse(words: &[String]) -> Option<Self> {
         let numbers: Vec<u64> = words.iter().map(|word| word.parse().ok()).collect::<Option<_>>()?;
-        let [design_seed, may_fail, seed, keys, synced_one_in, from @ ..] = &numbers[..] else { return None };
+        let [design_seed, operator_seed, flags, seed, keys, synced_one_in, from @ ..] = &numbers[..] else {
+            return None;
+        };
         let stream = |writer| Stream { seed: *seed, writer, keys: *keys, synced_one_in: *synced_one_in };
         Some(Self {
             design_seed: *design_seed,
+            operator_seed: *operator_seed,
             streams: (0..from.len() as u64).map(stream).collect(),
             from: from.to_vec(),
-            may_fail: *may_fail == 1,
+            may_fail: *flags & 1 != 0,
+            is_small_disk: *flags & 2 != 0,
         })
     }
 }
@@ -76,8 +85,7 @@ impl Task {
 pub(crate) fn run(args: &Args) -> ExitCode {
     let Some(task) = Task::parse(&args.rest) else { return ExitCode::from(2) };
     let dir = args.dir.join("db");
-    let mut random = Random::new(task.design_seed);
-    let db = match Design::random(&mut random).options().open(&dir) {
+    let db = match Design::random(&mut Random::new(task.design_seed)).options().open(&dir) {
         Ok(db) => db,
         Err(error) => fail(task.may_fail, "open", &error),
     };
@@ -85,9 +93,9 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     std::thread::scope(|scope| {
         let (db, task) = (&db, &task);
         for (stream, from) in task.streams.iter().zip(&task.from) {
-            scope.spawn(move || write(db, stream, *from, task.may_fail));
+            scope.spawn(move || write(db, stream, *from, task));
         }
-        scope.spawn(move || operate(db, &args.dir, &mut random, task.may_fail));
+        scope.spawn(move || operate(db, &args.dir, task));
     });
     ExitCode::SUCCESS
 }
@@ -111,18 +119,27 @@ fn wrong(what: &str) -> ! {
 }
 
 /// Carries out a stream for ever.
-fn write(db: &Db, stream: &Stream, from: u64, may_fail: bool) {
+fn write(db: &Db, stream: &Stream, from: u64, task: &Task) {
     let mut content = Content::new();
-    stream.apply(&mut content, 0, from);
+    if !task.is_small_disk {
+        stream.apply(&mut content, 0, from);
+    }
     let mut random = Random::new(stream.seed ^ from);
     for number in from + 1.. {
         let commit = stream.commit(number);
         let begin = now_ns();
-        if let Err(error) = carry_out(db, &commit) {
-            fail(may_fail, "write", &error);
+        while let Err(error) = carry_out(db, &commit) {
+            if !task.is_small_disk || !error.is_storage_full() {
+                fail(task.may_fail, "write", &error);
+            }
+            tell(&"N refused");
+            std::thread::sleep(Duration::from_millis(5));
         }
         let end = now_ns();
         tell(&format!("A {} {number} {begin} {end} {}", stream.writer, u8::from(commit.is_synced)));
+        if task.is_small_disk {
+            continue;
+        }
         apply(&mut content, commit);
         let looked = match random.below(1000) {
             0 => look_at_all(db, stream, &content),
@@ -130,7 +147,7 @@ fn write(db: &Db, stream: &Stream, from: u64, may_fail: bool) {
             _ => Ok(()),
         };
         if let Err(error) = looked {
-            fail(may_fail, "read", &error);
+            fail(task.may_fail, "read", &error);
         }
     }
 }
@@ -186,11 +203,12 @@ fn look_at_all(db: &Db, stream: &Stream, content: &Content) -> Result<(), Error>
 }
 
 /// Disturbs the database for ever.
-fn operate(db: &Db, dir: &Path, random: &mut Random, may_fail: bool) {
+fn operate(db: &Db, dir: &Path, task: &Task) {
+    let (random, may_fail) = (&mut Random::new(task.operator_seed), task.may_fail);
     let mut checkpoints = VecDeque::new();
     loop {
         let begin = now_ns();
-        if random.one_in(25) {
+        if random.one_in(25) && !task.is_small_disk {
             let name = format!("checkpoint-{begin}");
             if let Err(error) = db.checkpoint(dir.join(&name)) {
                 fail(may_fail, "checkpoint", &error);
@@ -208,6 +226,7 @@ fn operate(db: &Db, dir: &Path, random: &mut Random, may_fail: bool) {
         match disturb(db, random) {
             Ok("sync") => tell(&format!("S {begin} {}", now_ns())),
             Ok(name) => tell(&format!("N {name}")),
+            Err(error) if task.is_small_disk && error.is_storage_full() => tell(&"N refused"),
             Err(error) => fail(may_fail, "operator", &error),
         }
     }

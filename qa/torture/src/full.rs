@@ -10,16 +10,15 @@
 //! cycles under one policy after another. No call asks for a flush or a compaction. A refused put
 //! must not have been written; everything acknowledged is compared with what is found.
 
-use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use tamarack::{Batch, Db, Error};
 use tamarack_testing::Random;
 
 use crate::design::{Design, POLICIES};
-use crate::mount::Mount;
+use crate::mount::{Mount, in_namespace};
 use crate::prefix::difference;
 use crate::run::{Outcome, Run, Stop};
 use crate::stream::Content;
@@ -38,27 +37,7 @@ const WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// Runs the command, in a namespace of its own.
 pub(crate) fn run(run: Run) -> ExitCode {
-    if run.args.rest != ["inside"] {
-        return in_namespace(run);
-    }
-    run.rounds(one_database)
-}
-
-/// Starts this program again where it may mount file systems that nobody else sees.
-fn in_namespace(run: Run) -> ExitCode {
-    for how in [["-r", "-m"].as_slice(), &["-m"]] {
-        let can = Command::new("unshare").args(how).args(["mount", "-t", "tmpfs", "tmpfs", "/tmp"]).output();
-        if !can.is_ok_and(|output| output.status.success()) {
-            continue;
-        }
-        run.remove_dir();
-        let program = std::env::current_exe().expect("this program has a path");
-        let error =
-            Command::new("unshare").args(how).arg(program).args(std::env::args().skip(1)).args(["--", "inside"]).exec();
-        eprintln!("unshare: {error}");
-        return ExitCode::FAILURE;
-    }
-    run.rounds(|_, _| Err(Stop::Skipped("neither `unshare -rm` nor `unshare -m` can mount a tmpfs".to_owned())))
+    in_namespace(run, |run| run.rounds(one_database))
 }
 
 fn one_database(run: &mut Run, dir: &Path) -> Outcome {

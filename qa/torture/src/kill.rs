@@ -52,9 +52,15 @@ fn one_database(run: &mut Run, dir: &Path) -> Outcome {
 
 /// Starts a child, kills it after `delay`, and returns what it told.
 pub(crate) fn killed(run: &mut Run, dir: &Path, writers: &Writers, seed: u64, delay: Duration) -> Outcome<Told> {
-    let task =
-        Task { design_seed: seed, streams: writers.streams.clone(), from: writers.reached.clone(), may_fail: false };
-    let mut child = Running::start(dir, &task)?;
+    let task = Task {
+        design_seed: seed,
+        operator_seed: seed ^ 1,
+        streams: writers.streams.clone(),
+        from: writers.reached.clone(),
+        may_fail: false,
+        is_small_disk: false,
+    };
+    let mut child = Running::start(dir, &dir.join("stderr"), &task)?;
     std::thread::sleep(delay);
     child.kill()?;
     let (status, told) = child.wait()?;

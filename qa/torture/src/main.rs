@@ -7,7 +7,7 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | `kill`, `linear`, `full`, `damage`, `cli` | the commands of these names |
+//! | `kill`, `linear`, `full`, `damage`, `cli`, `copy`, `power`, `soak` | the commands |
 //! | `child`, `told` | the process that is killed, and what it told |
 //! | `writers`, `stream`, `prefix` | what is written, by a seed; prefixes of it |
 //! | `design`, `disturb` | random options; calls that change no content |
@@ -18,6 +18,7 @@ mod args;
 mod child;
 mod cli;
 mod clock;
+mod copy;
 mod damage;
 mod design;
 mod disturb;
@@ -25,8 +26,10 @@ mod full;
 mod kill;
 mod linear;
 mod mount;
+mod power;
 mod prefix;
 mod run;
+mod soak;
 mod stream;
 mod told;
 mod writers;
@@ -40,11 +43,15 @@ const USAGE: &str = "\
 Usage: torture COMMAND [OPTIONS]
 
 Commands:
-  kill    processes killed at random moments lose nothing that they acknowledged
-  cli     odd command lines end in time, with a message
-  damage  damaged files give errors or right answers
-  full    a full disk refuses puts, takes deletes, and recovers by itself
-  linear  what eight threads get is what one could have got
+  kill       processes killed at random moments lose nothing that they acknowledged
+  cli        odd command lines end in time, with a message
+  copy       checkpoints are right; copies of an open database invent nothing
+  damage     damaged files give errors or right answers
+  full       a full disk refuses puts, takes deletes, and recovers by itself
+  linear     what eight threads get is what one could have got
+  power      what was synced outlives a file system that loses its power (as root)
+  soak       one database for long, on a disk four fifths full; nothing grows
+  fdatasync  the same without an engine, counted (as root)
 
 Options:
   --seconds N  no new round begins after so many seconds [default: 60]
@@ -66,16 +73,22 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    if args.command == "child" {
-        return child::run(&args);
+    match args.command.as_str() {
+        "child" => return child::run(&args),
+        "control" => return power::control::child(&args),
+        _ => {}
     }
     type Command = fn(Run) -> ExitCode;
     let commands: &[(&str, Command)] = &[
         ("cli", cli::run),
+        ("copy", copy::run),
         ("damage", damage::run),
         ("full", full::run),
         ("kill", kill::run),
         ("linear", linear::run),
+        ("power", power::run),
+        ("soak", soak::run),
+        ("fdatasync", power::control::run),
     ];
     let Some((_, command)) = commands.iter().find(|(name, _)| *name == args.command) else {
         eprintln!("{USAGE}");

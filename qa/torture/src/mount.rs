@@ -1,10 +1,16 @@
 //! [`Mount`]: a file system of our own, until it is dropped.
 
 use std::fs;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Duration;
 
-use crate::run::{Outcome, Stop};
+use crate::run::{Outcome, Run, Stop};
+
+/// How often, and after which pause, a busy file system is unmounted again.
+const BUSY_RETRIES: u32 = 500;
+const BUSY_PAUSE: Duration = Duration::from_millis(20);
 
 /// A mounted file system.
 #[derive(Debug)]
@@ -16,6 +22,11 @@ impl Mount {
     /// Mounts a tmpfs of so many MiB on a new directory.
     pub(crate) fn tmpfs(path: &Path, mib: u64) -> Outcome<Self> {
         Self::new(path, &["-t", "tmpfs", "-o", &format!("size={mib}m"), "tmpfs"])
+    }
+
+    /// Mounts the file system in a file, on a new directory or an old one.
+    pub(crate) fn image(path: &Path, image: &Path) -> Outcome<Self> {
+        Self::new(path, &["-o", "loop", &image.to_string_lossy()])
     }
 
     fn new(path: &Path, what: &[&str]) -> Outcome<Self> {
@@ -32,12 +43,40 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        // A file that is still open keeps the file system, but not its name.
-        let unmounted = Command::new("umount").arg("-l").arg(&self.path).status();
+        let once = |how: &[&str]| Command::new("umount").args(how).arg(&self.path).stderr(Stdio::null()).status();
+        // The kernel closes files of a process that was killed some time later.
+        for _ in 0..BUSY_RETRIES {
+            if once(&[]).is_ok_and(|status| status.success()) {
+                return;
+            }
+            std::thread::sleep(BUSY_PAUSE);
+        }
+        let unmounted = once(&["-l"]);
         if !unmounted.is_ok_and(|status| status.success()) {
             eprintln!("{} cannot be unmounted", self.path.display());
         }
     }
+}
+
+/// Runs `inside` where this process may mount file systems that nobody else sees, by starting this
+/// program again in a mount namespace of its own.
+pub(crate) fn in_namespace(run: Run, inside: fn(Run) -> ExitCode) -> ExitCode {
+    if run.args.rest == ["inside"] {
+        return inside(run);
+    }
+    for how in [["-r", "-m"].as_slice(), &["-m"]] {
+        let can = Command::new("unshare").args(how).args(["mount", "-t", "tmpfs", "tmpfs", "/tmp"]).output();
+        if !can.is_ok_and(|output| output.status.success()) {
+            continue;
+        }
+        run.remove_dir();
+        let program = std::env::current_exe().expect("this program has a path");
+        let error =
+            Command::new("unshare").args(how).arg(program).args(std::env::args().skip(1)).args(["--", "inside"]).exec();
+        eprintln!("unshare: {error}");
+        return ExitCode::FAILURE;
+    }
+    run.rounds(|_, _| Err(Stop::Skipped("neither `unshare -rm` nor `unshare -m` can mount a tmpfs".to_owned())))
 }
 
 /// Runs a program to its end; its output is part of the failure.

@@ -28,6 +28,16 @@ pub(crate) enum Stop {
     Skipped(String),
 }
 
+impl Stop {
+    /// Says in what a failure was found.
+    pub(crate) fn within(self, what: &str) -> Self {
+        match self {
+            Self::Failed(why) => Self::Failed(format!("{why}; {what}")),
+            skipped @ Self::Skipped(_) => skipped,
+        }
+    }
+}
+
 impl<T: Into<String>> From<T> for Stop {
     fn from(what: T) -> Self {
         Self::Failed(what.into())
@@ -70,6 +80,11 @@ impl Run {
     /// True while time is left.
     pub(crate) fn has_time(&self) -> bool {
         self.began.elapsed() < Duration::from_secs(self.args.seconds)
+    }
+
+    /// How much of it is left.
+    pub(crate) fn time_left(&self) -> Duration {
+        Duration::from_secs(self.args.seconds).saturating_sub(self.began.elapsed())
     }
 
     /// Adds to a count.

@@ -39,6 +39,8 @@ pub(crate) struct Told {
     pub(crate) checkpoints: Vec<Checkpoint>,
     /// The operator's calls.
     pub(crate) calls: u64,
+    /// Writes and calls that a full disk refused.
+    pub(crate) refused: u64,
     pub(crate) errors: Vec<String>,
     pub(crate) wrong: Vec<String>,
 }
@@ -101,6 +103,7 @@ impl Told {
                 let name = rest.split(' ').next().unwrap_or_default().to_owned();
                 self.checkpoints.push(Checkpoint { name, begin: *begin, end: *end });
             }
+            ("N", _) if rest == "refused" => self.refused += 1,
             ("N", _) => self.calls += 1,
             ("E", _) => self.errors.push(rest.to_owned()),
             ("W", _) => self.wrong.push(rest.to_owned()),
@@ -117,10 +120,11 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Starts a child that works in `dir`; its standard error goes to the file `stderr` there.
-    pub(crate) fn start(dir: &Path, task: &Task) -> Outcome<Self> {
+    /// Starts a child that works in `dir`; its standard error goes to the file
+    /// `errors`.
+    pub(crate) fn start(dir: &Path, errors: &Path, task: &Task) -> Outcome<Self> {
         let start = || {
-            let errors = File::create(dir.join("stderr"))?;
+            let errors = File::create(errors)?;
             let mut command = Command::new(std::env::current_exe()?);
             command.args(["child", "--dir"]).arg(dir).arg("--").args(task.words());
             command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors).spawn()
@@ -146,6 +150,16 @@ impl Running {
     /// Kills it with SIGKILL, if it still runs.
     pub(crate) fn kill(&mut self) -> Outcome {
         Ok(self.process.kill().map_err(|error| format!("kill: {error}"))?)
+    }
+
+    /// Its process id.
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// True once it has ended.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        !matches!(self.process.try_wait(), Ok(None))
     }
 
     /// Waits for its end.

@@ -1,0 +1,135 @@
+//! `soak`: one database on a small file system that its live data fill to four fifths, written to
+//! without pause; killed again and again; with figures over time, none of which may grow.
+//!
+//! ```text
+//! child ──writes, flushes, compactions … ──✗ ──────────✗ ──────────✗
+//! parent  samples every half second        └ verify, scan   …        ─► table, plot, verdict
+//! ```
+//!
+//! Four fifths of what puts may take: the file system without the reserve. Writes that a full disk
+//! refuses are tried again. The samples are kept beside the run's directory, as lines with commas
+//! and as a plot.
+
+mod plot;
+mod sample;
+
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use tamarack_testing::Random;
+
+use crate::child::Task;
+use crate::clock::now_ns;
+use crate::kill::check;
+use crate::mount::{Mount, in_namespace};
+use crate::run::{Outcome, Run};
+use crate::stream::Stream;
+use crate::told::{Running, Told};
+use crate::writers::Writers;
+use sample::{COLUMNS, Sample, add_latencies, median, table};
+
+/// Size of the file system in MiB, unless `--size` says otherwise.
+const DISK_MIB: u64 = 64;
+
+const WRITERS: u64 = 4;
+
+/// Bytes on storage for each key of a stream, on average: three quarters of the keys have a value.
+const BYTES_PER_KEY: u64 = 190;
+
+const SAMPLE_EVERY: Duration = Duration::from_millis(500);
+
+/// How long a child lives at least and at most: 200 kills take an hour.
+const LIFE: (u64, u64) = (5, 25);
+
+/// A run of fewer samples shows its figures and judges none.
+const JUDGED_SAMPLES: usize = 1000;
+
+/// By which factor the last quarter may exceed the second one.
+const GROWTH_MAX: f64 = 1.3;
+
+/// Runs the command.
+pub(crate) fn run(run: Run) -> ExitCode {
+    in_namespace(run, |run| run.rounds(one_database))
+}
+
+fn one_database(run: &mut Run, dir: &Path) -> Outcome {
+    let mut random = Random::new(run.seed());
+    let mib = run.args.size.unwrap_or(DISK_MIB);
+    let disk = Mount::tmpfs(&dir.join("disk"), mib)?;
+    // Puts leave about a fifth to the reserve.
+    let live_bytes = (mib << 20) * 4 / 5 * 4 / 5;
+    let stream =
+        |writer| Stream { seed: run.args.seed, writer, keys: live_bytes / BYTES_PER_KEY / WRITERS, synced_one_in: 50 };
+    let mut writers = Writers::new((0..WRITERS).map(stream).collect());
+    let design_seed = random.next();
+    let (began_ns, mut samples) = (now_ns(), Vec::new());
+    while run.has_time() {
+        let life = Duration::from_millis(1000 * LIFE.0 + random.below(1000 * (LIFE.1 - LIFE.0)));
+        let life = life.min(run.time_left());
+        let (told, some) = live(dir, &disk, &writers, design_seed, random.next(), life)?;
+        samples.extend(some);
+        run.add("kills", 1);
+        run.add("commits acknowledged", told.acks.iter().map(|acks| acks.len() as u64).sum());
+        run.add("refused by the full disk, tried again", told.refused);
+        run.add("other calls", told.calls);
+        check(run, disk.path(), &mut writers, &told, &mut random)?;
+        run.progress();
+    }
+    report(run, &samples, began_ns)
+}
+
+/// The life of one child, and samples of it.
+fn live(
+    dir: &Path,
+    disk: &Mount,
+    writers: &Writers,
+    design_seed: u64,
+    operator_seed: u64,
+    life: Duration,
+) -> Outcome<(Told, Vec<Sample>)> {
+    let task = Task {
+        design_seed,
+        operator_seed,
+        streams: writers.streams.clone(),
+        from: writers.reached.clone(),
+        may_fail: false,
+        is_small_disk: true,
+    };
+    let mut child = Running::start(disk.path(), &dir.join("stderr"), &task)?;
+    let (began, mut samples) = (Instant::now(), Vec::new());
+    while began.elapsed() < life && !child.has_ended() {
+        std::thread::sleep(SAMPLE_EVERY);
+        samples.extend(Sample::of(child.id(), disk.path()));
+    }
+    child.kill()?;
+    let (status, told) = child.wait()?;
+    if !told.wrong.is_empty() || !told.errors.is_empty() || status.code().is_some() {
+        let errors = fs::read_to_string(dir.join("stderr")).unwrap_or_default();
+        Err(format!("a child ended by itself, {status}: {:?} {:?} {errors}", told.wrong, told.errors))?;
+    }
+    add_latencies(&mut samples, &told);
+    Ok((told, samples))
+}
+
+/// Writes table and plot, and compares the last quarter with the second one.
+fn report(run: &mut Run, samples: &[Sample], began_ns: u64) -> Outcome {
+    run.add("samples", samples.len() as u64);
+    for (ending, text) in [("csv", table(samples, began_ns)), ("svg", plot::plot(samples, began_ns))] {
+        let path = run.args.dir.join(format!("soak-{}.{ending}", run.args.seed));
+        fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+        eprintln!("{}", path.display());
+    }
+    let quarter = samples.len() / 4;
+    for (name, value) in COLUMNS {
+        let [early, late] = [1, 3].map(|n| median(&samples[n * quarter..(n + 1) * quarter], *value));
+        run.max(&format!("{name}: second quarter"), early);
+        run.max(&format!("{name}: last quarter"), late);
+        let is_judged = samples.len() >= JUDGED_SAMPLES && *name != "commits";
+        if is_judged && late as f64 > early as f64 * GROWTH_MAX {
+            Err(format!("{name} grows: {early} in the second quarter, {late} in the last"))?;
+        }
+    }
+    Ok(())
+}
