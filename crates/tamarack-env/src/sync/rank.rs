@@ -53,7 +53,9 @@ pub enum Rank {
     FilterChoice,
     /// The manifest file and its newest version, while an edit is written and synced.
     Manifest,
-    /// The filter that a table is to have; held while the table is opened.
+    /// Whether a table is open, while it is opened.
+    TableOpening,
+    /// The filter that a table is to have; never held while files are read.
     TableTarget,
     /// Where the filter in use of an open table came from; held while the table gets another one.
     TableFilter,

@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use tamarack_env::sync::{Mutex, Rank};
 use tamarack_env::{Access, Env, ReadRequest};
@@ -57,7 +57,11 @@ pub struct Table {
     slot: usize,
     /// The handles of the units of its stored filter, if that is elastic.
     units: Option<Units>,
-    source: Mutex<FilterSource>,
+    /// The origin of the filter in use. Locked while the filter is replaced, which may read the file;
+    /// nobody else takes it.
+    origin: Mutex<filter::FilterOrigin>,
+    /// The damage of the digests, once it is found.
+    digest_damage: OnceLock<Error>,
     samples: TableSamples,
     _charge: Charge,
 }
@@ -96,15 +100,6 @@ impl UnitsOfTable {
     pub fn fpr(&self, meta: &TableMeta) -> f64 {
         self.unit_fpr(meta).powi(self.in_memory as i32)
     }
-}
-
-/// The state of the filter in use, and its source.
-#[derive(Debug)]
-struct FilterSource {
-    /// Its origin; unknown after a failure.
-    from: Option<filter::FilterOrigin>,
-    /// The damage of the digests, if found.
-    damage: Option<Error>,
 }
 
 impl Table {
@@ -146,15 +141,28 @@ impl Table {
         let fences = Block::decode(top).and_then(|block| Fences::decode(&block, FIRST_PLACE));
         let fences = fences.map_err(|flaw| file.flaw(flaw, footer.top_index.offset))?;
         let units = file.units(&footer, meta, &tail)?;
-        let (filter, source) = first_filter(&file, &footer, meta, &tail, target, storage)?;
+        let digest_damage = OnceLock::new();
+        let (filter, origin) = first_filter(&file, &footer, meta, &tail, target, (storage, &digest_damage))?;
         let (index, account) = (Index::new(fences), storage.account());
         let of_indexes = index.top_bytes() + size_of::<Self>() + FILE_BYTES + meta.memory_bytes();
         let charge = account.charge(MemoryPart::Indexes, of_indexes);
         let slot = storage.filter_slots.add(meta.id, filter, account);
         storage.cache().table_opened(meta.raw_bytes);
         let (meta, storage) = (meta.clone(), storage.clone());
-        let (samples, source) = (TableSamples::default(), Mutex::new(Rank::TableFilter, source));
-        Ok(Arc::new(Self { file, footer, meta, index, storage, slot, units, source, samples, _charge: charge }))
+        let (samples, origin) = (TableSamples::default(), Mutex::new(Rank::TableFilter, origin));
+        Ok(Arc::new(Self {
+            file,
+            footer,
+            meta,
+            index,
+            storage,
+            slot,
+            units,
+            origin,
+            digest_damage,
+            samples,
+            _charge: charge,
+        }))
     }
 
     /// The units of its stored filter in memory, if that is elastic.
@@ -174,15 +182,15 @@ impl Table {
     /// If storage fails, or the stored filter is damaged; the table keeps its filter. Damage of the
     /// digests is no error here: see [`Table::digest_damage`].
     pub fn set_filter(&self, target: FilterTarget) -> Result<(FilterOutcome, u64)> {
-        let mut source = self.source.lock();
+        let mut in_use = self.origin.lock();
         let mut bytes_read = 0;
         loop {
-            let origin = filter::FilterOrigin::of(target, &self.meta, source.damage.is_none());
-            if source.from == Some(origin) {
+            let origin = filter::FilterOrigin::of(target, &self.meta, self.digest_damage().is_none());
+            if *in_use == origin {
                 return Ok((FilterOutcome::Unchanged, bytes_read));
             }
             if let filter::FilterOrigin::Units(bits) = origin {
-                return self.set_units(bits, &mut source);
+                return self.set_units(bits, &mut in_use);
             }
             bytes_read += match origin {
                 filter::FilterOrigin::Nowhere | filter::FilterOrigin::Units(_) => 0,
@@ -191,11 +199,12 @@ impl Table {
             };
             let filter = match make(&self.file, &self.footer, &self.meta, &[], origin, &self.storage) {
                 Err(damage @ Error::Corruption { .. }) if matches!(origin, filter::FilterOrigin::Digests(_)) => {
-                    source.damage = Some(damage);
+                    // The digests are not read again.
+                    let _ = self.digest_damage.set(damage);
                     // The filter in use is as good as the alternative, unless it is too large.
-                    let in_use = self.filter_of(&self.pin_filters()).map_or(0, Filter::bits);
+                    let bits_in_use = self.filter_of(&self.pin_filters()).map_or(0, Filter::bits);
                     let FilterTarget::Of(wanted) = target else { unreachable!("only this takes digests") };
-                    if in_use <= filter::bits_of(wanted, self.meta.entries) {
+                    if bits_in_use <= filter::bits_of(wanted, self.meta.entries) {
                         return Ok((FilterOutcome::Unchanged, bytes_read));
                     }
                     continue;
@@ -203,7 +212,7 @@ impl Table {
                 made => made?,
             };
             self.storage.filter_slots.replace(self.slot, self.meta.id, filter, self.storage.account());
-            source.from = Some(origin);
+            *in_use = origin;
             let what = match origin {
                 filter::FilterOrigin::Nowhere => FilterOutcome::Dropped,
                 filter::FilterOrigin::Stored | filter::FilterOrigin::Units(_) => FilterOutcome::Loaded,
@@ -215,11 +224,11 @@ impl Table {
 
     /// Loads as many units of the stored filter as fit `bits`: units in memory stay, each other one
     /// is a read.
-    fn set_units(&self, bits: u64, source: &mut FilterSource) -> Result<(FilterOutcome, u64)> {
+    fn set_units(&self, bits: u64, origin: &mut filter::FilterOrigin) -> Result<(FilterOutcome, u64)> {
         let Some(units) = &self.units else { unreachable!("{:?} is elastic, but has no units", self.meta.id) };
         let wanted = units_within(bits, &self.meta, units);
         // A filter rebuilt from digests cannot be extended with stored units.
-        let is_stored = matches!(source.from, Some(filter::FilterOrigin::Units(_) | filter::FilterOrigin::Stored));
+        let is_stored = matches!(origin, filter::FilterOrigin::Units(_) | filter::FilterOrigin::Stored);
         let in_use = self.filter_of(&self.pin_filters()).filter(|_| is_stored).cloned();
         let have = in_use.as_ref().map_or(0, Filter::units);
         let bytes_read = units.0[have.min(wanted)..wanted].iter().map(|unit| unit.bytes as u64).sum();
@@ -235,13 +244,13 @@ impl Table {
             };
             self.storage.filter_slots.replace(self.slot, self.meta.id, filter, self.storage.account());
         }
-        source.from = Some(filter::FilterOrigin::Units(bits));
+        *origin = filter::FilterOrigin::Units(bits);
         Ok((what, bytes_read))
     }
 
-    /// The damage of the digests, if found.
-    pub fn digest_damage(&self) -> Option<Error> {
-        self.source.lock().damage.clone()
+    /// The damage of the digests, if found. Takes no lock.
+    pub fn digest_damage(&self) -> Option<&Error> {
+        self.digest_damage.get()
     }
 
     /// The kind, as a number, and the bits of the filter in use; zeros if there is none.
@@ -516,23 +525,24 @@ impl Drop for Table {
     }
 }
 
-/// Makes the filter that a table is opened with.
+/// Makes the filter that a table is opened with; sets `digest_damage` if the digests are damaged.
 fn first_filter(
     file: &TableFile,
     footer: &Footer,
     meta: &TableMeta,
     tail: &[u8],
     target: FilterTarget,
-    storage: &TableStorage,
-) -> Result<(Option<Filter>, FilterSource)> {
+    (storage, digest_damage): (&TableStorage, &OnceLock<Error>),
+) -> Result<(Option<Filter>, filter::FilterOrigin)> {
     let origin = filter::FilterOrigin::of(target, meta, true);
     match make(file, footer, meta, tail, origin, storage) {
-        Ok(filter) => Ok((filter, FilterSource { from: Some(origin), damage: None })),
+        Ok(filter) => Ok((filter, origin)),
         Err(damage @ Error::Corruption { .. }) if matches!(origin, filter::FilterOrigin::Digests(_)) => {
             tracing::warn!(error = %damage, "table digests damaged, filter differs from the wanted one");
             let origin = filter::FilterOrigin::of(target, meta, false);
             let filter = make(file, footer, meta, tail, origin, storage)?;
-            Ok((filter, FilterSource { from: Some(origin), damage: Some(damage) }))
+            let _ = digest_damage.set(damage);
+            Ok((filter, origin))
         }
         Err(error) => Err(error),
     }

@@ -114,8 +114,9 @@ pub struct TableFile {
     meta: Arc<TableMeta>,
     files: Arc<TableFiles>,
     opened: OnceLock<Arc<Table>>,
-    /// The target filter. Locked while the table is opened, so that it is not opened with another
-    /// filter.
+    /// Locked while the table is opened, which reads its file.
+    opening: Mutex<()>,
+    /// The target filter. Locked only to read it, to set it, and to make the table an open one.
     target: Mutex<FilterTarget>,
     obsolete: AtomicBool,
     /// The number of sampled lookups of the database before this table existed.
@@ -129,10 +130,10 @@ impl TableFile {
             files.storage.account().charge(MemoryPart::Tables, size_of::<Self>() + meta.memory_bytes() + SLICE_BYTES);
         let per_entry = f64::from_bits(files.elastic_bits_per_entry.load(Ordering::Relaxed));
         let bits = (per_entry * meta.entries as f64) as u64;
-        let (opened, target, obsolete) =
-            (OnceLock::new(), Mutex::new(Rank::TableTarget, FilterTarget::Units(bits)), AtomicBool::new(false));
+        let (opened, opening) = (OnceLock::new(), Mutex::new(Rank::TableOpening, ()));
+        let (target, obsolete) = (Mutex::new(Rank::TableTarget, FilterTarget::Units(bits)), AtomicBool::new(false));
         let sampled_before = files.storage.lookups().sampled();
-        Arc::new(Self { database, meta, files, opened, target, obsolete, sampled_before, _charge: charge })
+        Arc::new(Self { database, meta, files, opened, opening, target, obsolete, sampled_before, _charge: charge })
     }
 
     /// Returns the table's number.
@@ -179,16 +180,26 @@ impl TableFile {
 
     #[cold]
     fn open_now(&self) -> Result<&Arc<Table>> {
-        let (files, target) = (&self.files, self.target.lock());
+        let _opening = self.opening.lock();
         // Another thread may have been faster.
         if let Some(table) = self.opened.get() {
             return Ok(table);
         }
-        let opened = Table::open_with(&files.storage, &files.dir, self.database, &self.meta, *target)?;
-        // Nothing that the schedule explorer can interrupt happens inside of the cell: it would
-        // block all threads.
-        let _ = self.opened.set(opened);
-        Ok(self.opened.get().expect("it was just set"))
+        let mut target = self.target();
+        let table = Table::open_with(&self.files.storage, &self.files.dir, self.database, &self.meta, target)?;
+        loop {
+            // Whoever sets another target from here on finds the table open.
+            let wanted = self.target.lock();
+            if *wanted == target {
+                // Nothing that the schedule explorer can interrupt happens inside of the cell: it
+                // would block all threads.
+                let _ = self.opened.set(table);
+                return Ok(self.opened.get().expect("it was just set"));
+            }
+            target = *wanted;
+            drop(wanted);
+            table.set_filter(target)?;
+        }
     }
 
     /// Returns the target filter.
@@ -303,7 +314,7 @@ impl TableFile {
 
     /// Returns the damage of its digests, if any was found.
     pub fn digest_damage(&self) -> Option<Error> {
-        self.opened.get().and_then(|table| table.digest_damage())
+        self.opened.get().and_then(|table| table.digest_damage()).cloned()
     }
 
     /// Marks the table obsolete: the current version does not reference it any more, and that edit

@@ -2,13 +2,16 @@
 //! positive rates are as predicted afterwards, and no key is ever hidden, also with concurrent
 //! readers, with damaged digests, and without digests.
 
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use tamarack::{AdvancedOptions, Db, Error, Event, Options, Result, Stats};
 use tamarack_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tamarack_env::sync::{Mutex, Rank, thread};
 use tamarack_env::{Env, MemoryEnv, Random, SimEnv};
 use tamarack_format::table::FOOTER_BYTES;
+
+use crate::gated::GatedEnv;
 
 /// Raw bytes of an entry: 8 of the key, 8 of the value, 8.
 const ENTRY_BYTES: u64 = 24;
@@ -401,4 +404,74 @@ fn damaged_digests_hide_nothing() -> Result<()> {
         db.close()?;
     }
     Ok(())
+}
+
+const SMALL_AND_LARGE: [&str; 2] = ["blocked:bits=5,allocation=monkey", "blocked:bits=10,allocation=monkey"];
+
+/// While the filter of a table is rebuilt, flushes, ingests, statistics and changes of policy go on,
+/// although all of them look at the filters of all tables.
+#[test]
+fn nobody_waits_for_the_reads_of_a_filter_rebuild() -> Result<()> {
+    let env = GatedEnv::new();
+    let db = open(env.clone(), 2000, SMALL_AND_LARGE[0], "tiering:T=20", true)?;
+    load(&db, 0..10_000)?;
+    assert_all_there(&db, (0..10_000).step_by(10))?;
+    env.close();
+    db.set_filter(SMALL_AND_LARGE[1])?;
+    env.wait_for_reader();
+    let went_on = goes_on(&db, 10_000);
+    env.open_gate();
+    assert!(went_on, "something waited for a filter rebuild");
+    db.wait_for_filter_rebuild()?;
+    assert!(db.stats().filters_rebuilt > 0);
+    Ok(())
+}
+
+/// The same while a lookup opens a table. If another filter is chosen meanwhile, the table has that
+/// one when it is open.
+#[test]
+fn nobody_waits_for_the_opening_of_a_table() -> Result<()> {
+    let env = GatedEnv::new();
+    let reopen = || open(env.clone(), 2000, SMALL_AND_LARGE[0], "tiering:T=20", true);
+    load(&reopen()?, 0..10_000)?;
+    let db = reopen()?;
+    env.close();
+    let reader = {
+        let db = db.clone();
+        thread::spawn(move || db.get(key(0)).map(|value| value.is_some()))
+    };
+    env.wait_for_reader();
+    db.set_filter(SMALL_AND_LARGE[1])?;
+    let went_on = goes_on(&db, 10_000);
+    env.open_gate();
+    assert!(went_on, "something waited for the opening of a table");
+    assert!(reader.join().expect("it does not panic")?);
+    db.wait_for_filter_rebuild()?;
+    assert_all_there(&db, 0..10_001)?;
+    let stats = db.stats();
+    let tables: u64 = stats.levels.iter().map(|level| level.total().tables).sum();
+    let used = bits(&stats);
+    assert!(used > 9 * 10_000 && used <= 10 * 10_001 + 512 * tables, "{used} bits");
+    Ok(())
+}
+
+/// Returns true if a flush, statistics, an ingest and a change of policy end while reads wait. The
+/// flush writes the entry of this number.
+fn goes_on(db: &Db, number: u64) -> bool {
+    let (db, (done, is_done)) = (db.clone(), mpsc::channel());
+    thread::spawn(move || {
+        let work = || -> Result<()> {
+            db.put(key(number), number.to_be_bytes())?;
+            db.flush()?;
+            db.stats();
+            drop(db.ingest()?);
+            db.set_policy("tiering:T=30")
+        };
+        let outcome = work();
+        drop(db);
+        // The test may have ended.
+        let _ = done.send(outcome);
+    });
+    // Far longer than that takes, on a machine with much else to do.
+    matches!(is_done.recv_timeout(Duration::from_secs(20)), Ok(Ok(())))
 }

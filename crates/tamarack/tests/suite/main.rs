@@ -25,6 +25,7 @@ mod filters;
 mod foreign;
 mod format_document;
 mod format_versions;
+mod gated;
 mod golden_database;
 mod golden_table;
 mod ingest;
