@@ -284,8 +284,6 @@ impl CommitQueue {
         self.delay(write.raw_bytes());
         self.wait_for_space(write.raw_bytes())?;
         self.take_through(|forming| write.encode(&mut forming.bytes), &write, durability == Durability::Sync)?;
-        self.counters.entries_written.add(u64::from(write.entries()));
-        self.counters.raw_bytes_written.add(write.raw_bytes());
         if let Durability::Interval(at_most) = durability {
             self.interval.sync_within(at_most);
         }
@@ -575,6 +573,8 @@ impl CommitQueue {
             }
             self.append(&mut lead, forming, first, sync_time)?;
             self.counters.commit_groups.add(1);
+            self.counters.entries_written.add(u64::from(entries));
+            self.counters.raw_bytes_written.add(forming.raw_bytes);
             lead.next = Sequence(first.0 + u64::from(entries));
             assert!(lead.next <= Sequence::MAX, "sequence numbers are used up: {:?}", lead.next);
             lead.filled_bytes += forming.raw_bytes;
@@ -635,19 +635,22 @@ impl CommitQueue {
             publisher.applied.resize(distance + 1, None);
         }
         publisher.applied[distance] = Some(group.clone());
+        let before = self.database.sequences.visible();
+        let mut after = before;
         while let Some(Some(_)) = publisher.applied.front() {
             let group = publisher.applied.pop_front().flatten().expect("just seen");
             publisher.next += 1;
-            self.database.sequences.advance(group.logged().last);
+            after = group.logged().last;
+            self.database.sequences.advance(after);
             group.set_phase(PUBLISHED);
         }
         drop(publisher);
-        // An immutable memtable is complete when its last sequence is visible. This thread advances
-        // that sequence and then looks for immutable memtables; the flusher is woken after a
+        // An immutable memtable is complete when its last sequence is visible. The one thread whose
+        // advance passes that sequence then looks for the memtable; the flusher is woken after the
         // rotation and then reads the visible sequence. With a fence on both sides, at least one
         // sees the other.
         fence(Ordering::SeqCst);
-        if !self.tree.pin().immutable.is_empty() {
+        if self.tree.pin().immutable.iter().any(|immutable| before < immutable.last && immutable.last <= after) {
             self.database.wake_flusher();
         }
     }

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use tamarack::internals::Budget;
@@ -17,8 +17,8 @@ use tamarack::internals::{Database, Sequences};
 use tamarack::internals::{Position, Recovered, RecoverySettings, Tail, Wal, WalSettings, recover};
 use tamarack::step;
 use tamarack::{Batch, Durability, Error, Result};
-use tamarack_env::Env;
-use tamarack_env::sync::thread;
+use tamarack_env::sync::{Mutex, Rank, thread};
+use tamarack_env::{Env, Worker};
 use tamarack_format::entry::{EntryKind, Sequence};
 use tamarack_format::meta::{EditNumber, TreeId};
 
@@ -69,6 +69,46 @@ fn memtables_rotate_between_groups() {
         }
         queue.check_wal(6);
     });
+}
+
+/// Every memtable that becomes immutable is noticed once it is complete, and no group wakes the
+/// flusher that completes none: a flusher that looks as soon as it is woken finds each of them.
+#[test]
+fn the_flusher_is_woken_for_each_complete_memtable() {
+    explore(1500, || {
+        let queue = TestQueue::new(CommitSettings { memtable_bytes: 24, ..settings() });
+        let wakes = Mutex::new(Rank::Test, Vec::new());
+        let flusher = Arc::new(TestFlusher { tree: OnceLock::new(), wakes });
+        assert!(flusher.tree.set(Arc::downgrade(&queue.tree)).is_ok());
+        queue.tree.database.set_flusher(flusher.clone());
+        mixed_writers(&queue);
+        let lasts: Vec<_> = queue.tree.pin().immutable.iter().map(|immutable| immutable.last).collect();
+        let wakes = std::mem::take(&mut *flusher.wakes.lock());
+        for last in &lasts {
+            assert!(wakes.iter().any(|complete| complete.contains(last)), "{last:?} was missed: {wakes:?}");
+        }
+        // One for each rotation, and one for each memtable's last group.
+        assert!(wakes.len() <= 2 * lasts.len(), "{} wakes for {lasts:?}", wakes.len());
+    });
+}
+
+/// Notes which immutable memtables are complete whenever it is woken.
+struct TestFlusher {
+    tree: OnceLock<Weak<Tree>>,
+    wakes: Mutex<Vec<Vec<Sequence>>>,
+}
+
+impl Worker for TestFlusher {
+    fn wake(&self) {
+        let tree = self.tree.get().and_then(Weak::upgrade).expect("the test has it");
+        let immutable = tree.pin().immutable.clone();
+        let visible = tree.database.sequences.visible();
+        self.wakes
+            .lock()
+            .push(immutable.iter().map(|memtable| memtable.last).filter(|last| *last <= visible).collect());
+    }
+
+    fn stop(&self) {}
 }
 
 /// An append fails: all members of that group are told and see nothing of it; the WAL has no gap,
