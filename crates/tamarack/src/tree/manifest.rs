@@ -53,8 +53,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use tamarack_env::sync::atomic::{AtomicU64, Ordering};
-use tamarack_env::sync::{Mutex, Rank};
+use tamarack_env::sync::{Mutex, Rank, schedule_point};
 use tamarack_env::{Access, Env, File, Step};
 
 use self::content::Content;
@@ -95,6 +96,9 @@ pub struct Manifest {
     next_compaction: AtomicU64,
     /// The file is not rolled before it has this size.
     roll_bytes_min: u64,
+    /// The version after the last durable edit. Replaced under the lock of `journal`, read without
+    /// it: nobody waits for another thread's sync to learn it.
+    version: ArcSwap<Version>,
     /// Held while an edit is written and synced.
     journal: Mutex<EditJournal>,
 }
@@ -108,10 +112,9 @@ pub struct Recovered {
     pub dropped: Option<Dropped>,
 }
 
-/// The current file and what it says.
+/// The current file.
 #[derive(Debug)]
 struct EditJournal {
-    version: Arc<Version>,
     file: OpenManifest,
     /// The number of the next manifest: unfinished ones have used some.
     next_number: u64,
@@ -127,10 +130,10 @@ struct EditJournal {
 const ROLL_PAUSE: Duration = Duration::from_millis(500);
 
 impl EditJournal {
-    fn new(version: Arc<Version>, file: OpenManifest) -> Self {
+    fn new(file: OpenManifest) -> Self {
         let next_number = file.number() + 1;
         let (roll_after, leftovers, ending) = (Duration::ZERO, Vec::new(), Ending::default());
-        Self { version, file, next_number, roll_after, leftovers, ending }
+        Self { file, next_number, roll_after, leftovers, ending }
     }
 
     /// Removes a file, now or later: it does no harm, and opening the database removes what is
@@ -154,7 +157,7 @@ impl Manifest {
         let database = env.random().max(1);
         let version = Version::new(database, files);
         let file = create_first(&**env, dir, &version)?;
-        Ok(Self::new(env, dir, EditJournal::new(Arc::new(version), file)))
+        Ok(Self::new(env, dir, version, EditJournal::new(file)))
     }
 
     /// Makes a database of what `version` says in `dir`, in which nothing stands but all of its
@@ -186,7 +189,7 @@ impl Manifest {
         sync_dir(&**env, dir, step::MANIFEST_RECOVERY_SYNC_DIRECTORY)?;
         let (version, file) = content.open()?;
         remove_stale(&**env, dir, &names, number)?;
-        let manifest = Self::new(env, dir, EditJournal::new(Arc::new(version), file));
+        let manifest = Self::new(env, dir, version, EditJournal::new(file));
         Ok(Some(Recovered { manifest, dropped }))
     }
 
@@ -204,8 +207,8 @@ impl Manifest {
         let dropped = content.torn_end(tail)?;
         let (version, file) = content.open()?;
         let ending = Ending::because(Error::ReadOnly { dir: dir.to_owned() });
-        let journal = EditJournal { ending, ..EditJournal::new(Arc::new(version), file) };
-        let manifest = Self::new(env, dir, journal);
+        let journal = EditJournal { ending, ..EditJournal::new(file) };
+        let manifest = Self::new(env, dir, version, journal);
         Ok(Some(Recovered { manifest, dropped }))
     }
 
@@ -221,8 +224,8 @@ impl Manifest {
         switch_current(env, dir, number)
     }
 
-    fn new(env: &Arc<dyn Env>, dir: &Path, journal: EditJournal) -> Self {
-        let NextIds { table, run, compaction } = journal.version.next_ids();
+    fn new(env: &Arc<dyn Env>, dir: &Path, version: Version, journal: EditJournal) -> Self {
+        let NextIds { table, run, compaction } = version.next_ids();
         Self {
             env: env.clone(),
             dir: dir.to_owned(),
@@ -230,14 +233,16 @@ impl Manifest {
             next_run: AtomicU64::new(run),
             next_compaction: AtomicU64::new(compaction),
             roll_bytes_min: ROLL_BYTES_MIN,
+            version: ArcSwap::from_pointee(version),
             journal: Mutex::new(Rank::Manifest, journal),
         }
     }
 
-    /// The version after the last edit. Waits for a commit that is going on; what readers pin is
-    /// published elsewhere.
+    /// The version after the last durable edit. Takes no lock, and does not wait for a commit that
+    /// is going on; what readers pin is published elsewhere.
     pub fn version(&self) -> Arc<Version> {
-        self.journal.lock().version.clone()
+        schedule_point();
+        self.version.load_full()
     }
 
     /// Reads the current file again and compares what it says with the version in memory, whose
@@ -248,8 +253,9 @@ impl Manifest {
     /// it cannot be read.
     pub fn verify(&self) -> Result<()> {
         let journal = self.journal.lock();
+        let version = self.version();
         let broken = |what: String| Error::corruption(journal.file.segment.path(), 0, what);
-        journal.version.check().map_err(|Broken(why)| broken(why))?;
+        version.check().map_err(|Broken(why)| broken(why))?;
         let number = read_current(&*self.env, &self.dir)?;
         // A switch of unknown fate leaves either manifest in charge; no edit came after it, so both
         // say the same.
@@ -262,7 +268,7 @@ impl Manifest {
         let files = TableFiles::new(TableStorage::buffered(self.env.clone(), 0), &self.dir);
         let content = Content::read(&*self.env, &self.dir, number, files, Access::Read)?;
         // After a failure there may be one edit more in the file, or not.
-        let same = journal.ending.is_over() || content.version.state_edit() == journal.version.state_edit();
+        let same = journal.ending.is_over() || content.version.state_edit() == version.state_edit();
         if (content.end() < journal.file.segment.synced() && number == journal.file.number()) || !same {
             return Err(broken(format!(
                 "the file says something else than what was written to it; it is whole up to byte {}",
@@ -307,14 +313,17 @@ impl Manifest {
     pub fn commit(&self, changes: Vec<Change>) -> Result<Arc<Version>> {
         let mut journal = self.journal.lock();
         journal.ending.check()?;
-        let edit =
-            Edit { number: EditNumber(journal.version.edit_number().0 + 1), changes: self.with_ids(&journal, changes) };
-        let applied = journal.version.apply(&edit).unwrap_or_else(|Broken(why)| panic!("{why}; in {edit:#?}"));
+        // Nobody else replaces it while this thread has the lock.
+        let before = self.version();
+        let edit = Edit { number: EditNumber(before.edit_number().0 + 1), changes: self.with_ids(&before, changes) };
+        let applied = before.apply(&edit).unwrap_or_else(|Broken(why)| panic!("{why}; in {edit:#?}"));
         debug_assert_eq!(applied.version.check(), Ok(()), "after {edit:#?}");
-        if let Err(error) = self.write(&mut journal, &edit) {
+        if let Err(error) = self.write(&mut journal, &before, &edit) {
             return Err(journal.ending.note(error));
         }
-        journal.version = Arc::new(applied.version);
+        let version = Arc::new(applied.version);
+        schedule_point();
+        self.version.store(version.clone());
         for table in applied.released {
             table.mark_obsolete();
         }
@@ -324,7 +333,7 @@ impl Manifest {
             let error = journal.ending.note(error);
             tracing::warn!(%error, "the manifest does without a mark");
         }
-        Ok(journal.version.clone())
+        Ok(version)
     }
 
     /// Lets the file be rolled from this size on, instead of [`ROLL_BYTES_MIN`].
@@ -334,7 +343,7 @@ impl Manifest {
 
     /// Puts what ids have been given out since the last edit, here or by the changes themselves,
     /// before the changes.
-    fn with_ids(&self, journal: &EditJournal, mut changes: Vec<Change>) -> Vec<Change> {
+    fn with_ids(&self, version: &Version, mut changes: Vec<Change>) -> Vec<Change> {
         changes.retain(|change| {
             let Change::IdsUsed { tables, runs, compactions } = change else { return true };
             self.next_table.fetch_max(*tables, Ordering::Relaxed);
@@ -347,16 +356,16 @@ impl Manifest {
             run: self.next_run.load(Ordering::Relaxed),
             compaction: self.next_compaction.load(Ordering::Relaxed),
         };
-        if next != journal.version.next_ids() {
+        if next != version.next_ids() {
             changes.insert(0, Change::IdsUsed { tables: next.table, runs: next.run, compactions: next.compaction });
         }
         changes
     }
 
-    fn write(&self, journal: &mut EditJournal, edit: &Edit) -> Result<()> {
+    fn write(&self, journal: &mut EditJournal, before: &Version, edit: &Edit) -> Result<()> {
         let is_large = journal.file.segment.end() > self.roll_bytes_min.max(ROLL_GROWTH * journal.file.base_end);
         if is_large && self.env.now() >= journal.roll_after {
-            match self.roll(journal) {
+            match self.roll(journal, before) {
                 Ok(()) => {}
                 Err(error @ Error::Stopped { .. }) => return Err(error),
                 Err(error) => {
@@ -368,16 +377,16 @@ impl Manifest {
         journal.file.append(edit)
     }
 
-    /// Goes on in a new manifest whose base is the current version. [`Error::Stopped`] if it is
+    /// Goes on in a new manifest whose base is `version`, the current one. [`Error::Stopped`] if it is
     /// unknown which manifest is in charge; after any other error it is the old one.
-    fn roll(&self, journal: &mut EditJournal) -> Result<()> {
+    fn roll(&self, journal: &mut EditJournal, version: &Version) -> Result<()> {
         let env = &*self.env;
         for (path, step) in std::mem::take(&mut journal.leftovers) {
             journal.discard(env, path, step);
         }
         let number = journal.next_number;
         journal.next_number += 1;
-        let made = OpenManifest::create(env, &self.dir, number, &journal.version)
+        let made = OpenManifest::create(env, &self.dir, number, version)
             .and_then(|next| switch_current(env, &self.dir, number).map(|()| next));
         match made {
             Ok(next) => {

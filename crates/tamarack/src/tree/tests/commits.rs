@@ -4,7 +4,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
-use tamarack_env::{Env, MemoryEnv, Random};
+use tamarack_env::sync::{Mutex, Rank};
+use tamarack_env::{Env, MemoryEnv, Random, SimEnv};
 
 use super::model::{KEYS, Model, TREE, meta, no_files, range};
 use crate::entry::Sequence;
@@ -118,6 +119,30 @@ fn tables_become_garbage_when_nobody_needs_them() {
     assert_eq!(files.pending_bytes(), 0);
     drop(manifest);
     assert_eq!(files.take_garbage(), [], "closing removes nothing");
+}
+
+/// Shows that the version is known while a commit writes and syncs: until the sync, the one before
+/// the edit. The hook asks for it on the thread of the commit, within each of its calls.
+#[test]
+fn nobody_waits_for_a_commit_to_learn_the_version() {
+    let sim = SimEnv::new(1);
+    let env: Arc<dyn Env> = Arc::new(sim.clone());
+    env.create_dir(dir(), step::DATABASE_CREATE).expect("the disk is empty");
+    let manifest = Arc::new(Manifest::create(&env, dir(), no_files()).expect("no faults"));
+    let seen = Arc::new(Mutex::new(Rank::Test, Vec::new()));
+    let (asked, answers) = (Arc::downgrade(&manifest), seen.clone());
+    sim.set_hook(move |moment| {
+        if let Some(manifest) = asked.upgrade() {
+            answers.lock().push((moment.call.step, manifest.version().edit_number().0));
+        }
+    });
+    let before = manifest.version().edit_number().0;
+    flush(&manifest, 0, 20, 1);
+    sim.clear_hook();
+    let seen = std::mem::take(&mut *seen.lock());
+    let at_sync = seen.iter().find(|(step, _)| *step == Some(step::MANIFEST_SYNC)).map(|(_, edit)| *edit);
+    assert_eq!(at_sync, Some(before), "{seen:?}");
+    assert_eq!(manifest.version().edit_number().0, before + 1);
 }
 
 /// Shows that an edit that does not fit is our own mistake, and that nothing of it reaches the
