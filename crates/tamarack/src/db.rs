@@ -19,7 +19,7 @@ use crate::format::edit::{Change, Key, KeyRange};
 use crate::ingest::Ingest;
 use crate::open;
 use crate::options::{Options, parse_filter, parse_policy};
-use crate::read::{Scan, Snapshot, Value, get};
+use crate::read::{Scan, Snapshot, Value, get, multi_get};
 use crate::repair::{self, Examination, VerifyReport};
 use crate::stats::Stats;
 use crate::write::{Batch, Durability, KEY_BYTES_MAX, Write};
@@ -244,7 +244,12 @@ impl Db {
     /// # Errors
     /// As [`Db::get`]; one lookup's error is returned for all.
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
-        self.snapshot().multi_get(keys)
+        let Engine { database, tree, .. } = &*self.engine;
+        let state = tree.pin();
+        let sequence = database.sequences.visible();
+        let queries: Vec<_> = keys.iter().map(|key| Query::new(key.as_ref(), sequence)).collect();
+        let found = multi_get::multi_get(&state, &self.engine.dir, &queries, &tree.lookups);
+        found.inspect_err(|error| database.events.noticed(error))
     }
 
     /// Returns true if `key` has a value.
@@ -265,7 +270,7 @@ impl Db {
     /// # Errors
     /// An item is an error if a table cannot be read; the iterator ends after it.
     pub fn scan<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Scan {
-        self.snapshot().scan(range)
+        self.snapshot().into_scan(KeyRange::within(range))
     }
 
     /// Returns an iterator over the entries whose keys begin with `prefix`.
@@ -273,7 +278,7 @@ impl Db {
     /// # Errors
     /// As [`Db::scan`].
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Scan {
-        self.snapshot().prefix(prefix)
+        self.snapshot().into_scan(KeyRange::with_prefix(prefix.as_ref()))
     }
 
     /// Returns a snapshot: the database as of now, until it is dropped. It pins space: entries that

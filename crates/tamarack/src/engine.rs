@@ -28,7 +28,7 @@ use crate::write::{CommitQueue, Durability, IntervalSync, Reserve};
 /// The parts of an open database.
 pub(crate) struct Engine {
     pub(crate) env: Arc<dyn Env>,
-    pub(crate) dir: PathBuf,
+    pub(crate) dir: Arc<Path>,
     pub(crate) durability: Durability,
     /// True if new tables store digests while filters are on.
     pub(crate) filter_digests: bool,

@@ -426,7 +426,7 @@ fn assemble(dir: &Path, options: &Resolved, parts: RecoveredParts) -> Result<Eng
 
     let engine = Engine {
         env,
-        dir: dir.to_owned(),
+        dir: dir.into(),
         durability: options.durability,
         filter_digests: options.filter_digests,
         design: Mutex::new(Rank::Design, ()),

@@ -2,7 +2,7 @@
 //! over a pinned state. Never waits for writes or background work.
 
 pub mod get;
-mod multi_get;
+pub mod multi_get;
 pub mod scan;
 pub mod snapshot;
 mod state_source;

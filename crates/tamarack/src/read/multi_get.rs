@@ -42,7 +42,7 @@ use crate::tree::state::State;
 ///
 /// # Errors
 /// The first error of any lookup.
-pub(super) fn multi_get(
+pub fn multi_get(
     state: &State,
     dir: &Path,
     queries: &[Query<'_>],

@@ -28,8 +28,8 @@ pub struct Snapshot {
 
 impl Snapshot {
     /// Takes a snapshot of what is visible now.
-    pub(crate) fn now(tree: &Arc<Tree>, dir: &Path) -> Self {
-        Self { registered: RegisteredSequence::now(tree), dir: dir.into() }
+    pub(crate) fn now(tree: &Arc<Tree>, dir: &Arc<Path>) -> Self {
+        Self { registered: RegisteredSequence::now(tree), dir: dir.clone() }
     }
 
     /// Returns the value that `key` had.
@@ -68,17 +68,19 @@ impl Snapshot {
     /// Returns a double-ended iterator over the keys in `range` and their values, in the order of
     /// keys. If a table cannot be read, an item is that error, and the last one.
     pub fn scan<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Scan {
-        self.scan_range(KeyRange::within(range))
+        self.clone().into_scan(KeyRange::within(range))
     }
 
     /// As [`Snapshot::scan`], over the keys that begin with `prefix`.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Scan {
-        self.scan_range(KeyRange::with_prefix(prefix.as_ref()))
+        self.clone().into_scan(KeyRange::with_prefix(prefix.as_ref()))
     }
 
-    fn scan_range(&self, range: KeyRange) -> Scan {
-        let origin = PinnedState { state: self.registered.tree.pin_scan(), registered: self.registered.clone() };
-        Scan(scan::Scan::new(origin, self.registered.sequence, range, self.dir.clone()))
+    /// Makes the snapshot that of a scan.
+    pub(crate) fn into_scan(self, range: KeyRange) -> Scan {
+        let Self { registered, dir } = self;
+        let (state, sequence) = (registered.tree.pin_scan(), registered.sequence);
+        Scan(scan::Scan::new(PinnedState { state, registered }, sequence, range, dir))
     }
 }
 
