@@ -20,7 +20,7 @@
 //! Cost: one pass over all slices. Jobs and the state are read under the scheduler's lock; the pass
 //! is made without it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tamarack_filter::kind_to_number;
@@ -137,11 +137,11 @@ fn levels(background: &BackgroundSnapshot, written: &[u64]) -> Vec<LevelStats> {
 
 impl RunStats {
     fn of(run: &Run, in_compaction: bool) -> Self {
-        let lookups = tables_of(run).fold(RunLookups::default(), |sum, table| sum + table.lookups());
+        let (tables, lookups) =
+            tables_of(run).fold((0, RunLookups::default()), |(tables, sum), table| (tables + 1, sum + table.lookups()));
         let sums = run.slices().iter().fold(Self { id: run.id().0, in_compaction, ..Self::default() }, |sum, slice| {
             let meta = slice.table().meta();
             Self {
-                tables: sum.tables + 1,
                 entries: sum.entries + slice.share_of(meta.entries),
                 tombstones: sum.tombstones + slice.share_of(meta.tombstones),
                 raw_bytes: sum.raw_bytes + slice.share_of(meta.raw_bytes),
@@ -150,15 +150,15 @@ impl RunStats {
                 ..sum
             }
         });
-        Self { lookups, filter_fpr: filter_fpr(run), ..sums }
+        Self { tables, lookups, filter_fpr: filter_fpr(run), ..sums }
     }
 }
 
 /// The tables of a run, each once.
 fn tables_of(run: &Run) -> impl Iterator<Item = &Arc<TableFile>> {
-    let mut before = None;
-    // Slices of one table are neighbours, since they are in key order.
-    run.slices().iter().map(|slice| slice.table()).filter(move |table| before.replace(table.id()) != Some(table.id()))
+    // Other tables may stand between two slices of one.
+    let mut known = BTreeSet::new();
+    run.slices().iter().map(|slice| slice.table()).filter(move |table| known.insert(table.id()))
 }
 
 /// Predicted false positive rate of the filters of a run's tables, averaged over entries. Tables

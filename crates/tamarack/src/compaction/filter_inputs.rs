@@ -10,7 +10,7 @@
 //! Decides nothing and changes nothing. Tests: `tests/suite/allocation.rs`,
 //! `tests/suite/observed.rs`.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tamarack_model::Bytes;
@@ -20,6 +20,7 @@ use tamarack_model::filter_plan::{RunFilters, TableFilters};
 
 use crate::compaction::job::Task;
 use crate::format::edit::RunId;
+use crate::format::meta::TableId;
 use crate::stats::LookupCounters;
 use crate::tree::run::Run;
 use crate::tree::table_file::TableFile;
@@ -51,7 +52,7 @@ impl FilterInputs {
         let levels = tree.levels().iter().zip(1..);
         let all: Vec<(usize, &Arc<Run>)> =
             levels.flat_map(|(level, number)| level.runs().iter().map(move |run| (number, run))).collect();
-        let (mut runs, mut files, mut known) = (Vec::new(), Vec::new(), BTreeSet::new());
+        let (mut runs, mut files, mut known) = (Vec::new(), Vec::new(), BTreeMap::new());
         for &(level, run) in &all {
             let is_whole = whole_inputs && tree.compaction_of(run.id()).is_some();
             let (of_run, tables) = tables_of(run, is_whole, &mut known);
@@ -121,22 +122,27 @@ pub(super) fn new_run(level: usize, bytes: Bytes, entries: u64) -> RunFilters {
     RunFilters { level, bytes, seen: None, tables: vec![table] }
 }
 
-/// The tables of a run, but for those that are `known` already: while a compaction goes on, a table
-/// may be in two runs.
-fn tables_of(run: &Run, is_whole: bool, known: &mut BTreeSet<u64>) -> (Vec<Arc<TableFile>>, Vec<TableFilters>) {
+/// The tables of a run, but for those that are `known` of another: while a compaction goes on, a
+/// table may be in two runs. `known` has the run of each table, and its place there.
+fn tables_of(
+    run: &Run,
+    is_whole: bool,
+    known: &mut BTreeMap<TableId, (RunId, usize)>,
+) -> (Vec<Arc<TableFile>>, Vec<TableFilters>) {
     let (mut files, mut tables): (Vec<Arc<TableFile>>, Vec<TableFilters>) = Default::default();
     for slice in run.slices().iter() {
         let table = slice.table();
         let entries = table.meta().entries;
         let live = if is_whole { entries } else { slice.share_of(entries) };
-        match (files.last(), tables.last_mut()) {
+        let (of_run, at) = *known.entry(table.id()).or_insert((run.id(), tables.len()));
+        match tables.get_mut(at).filter(|_| of_run == run.id()) {
             // A table that is cut in two has one filter.
-            (Some(last), Some(filters)) if last.id() == table.id() => filters.live = entries.min(filters.live + live),
-            _ if known.insert(table.id().0) => {
+            Some(filters) => filters.live = entries.min(filters.live + live),
+            None if of_run == run.id() => {
                 tables.push(table.filters(live.max(1)));
                 files.push(table.clone());
             }
-            _ => {}
+            None => {}
         }
     }
     (files, tables)

@@ -57,8 +57,6 @@ pub struct CompactionOutput {
     filter: Option<FilterSettings>,
     /// The table being built.
     open: Option<TableBuilder>,
-    /// The last key added.
-    last_key: Vec<u8>,
     /// Finished tables that no edit names yet.
     finished: Vec<TableMeta>,
     /// The last of these, which are not durable yet.
@@ -94,7 +92,7 @@ impl OutputContext {
     /// Makes an output without tables. Each table gets `table_bytes` (bytes of the file) and
     /// `filter`.
     pub fn output(self: &Arc<Self>, table_bytes: u64, filter: Option<FilterSettings>) -> CompactionOutput {
-        let (last_key, finished, made) = (Vec::new(), Vec::new(), Vec::new());
+        let (finished, made) = (Vec::new(), Vec::new());
         let (output_context, unsynced) = (self.clone(), VecDeque::new());
         let (open, writer, unsynced_max, is_ingest) = (None, None, 0, false);
         CompactionOutput {
@@ -102,7 +100,6 @@ impl OutputContext {
             table_bytes,
             filter,
             open,
-            last_key,
             finished,
             unsynced,
             unsynced_max,
@@ -140,7 +137,7 @@ impl CompactionOutput {
         let building_max = self.output_context.account.building_bytes_max();
         let full = |t: &TableBuilder| t.file_bytes() >= self.table_bytes || t.kept_bytes() >= building_max;
         let full = self.open.as_ref().is_some_and(full);
-        full && (key != self.last_key || mistake::is_planted(Mistake::CutBetweenVersions))
+        full && (key != self.last_key() || mistake::is_planted(Mistake::CutBetweenVersions))
     }
 
     /// Makes another worker write and sync the files while the next ones are built. Up to `tables`
@@ -195,9 +192,9 @@ impl CompactionOutput {
         (self.table_bytes, self.filter) = (table_bytes, filter);
     }
 
-    /// Returns the last key added; empty before the first.
+    /// Returns the last key of the table being built; empty if there is none.
     pub fn last_key(&self) -> &[u8] {
-        &self.last_key
+        self.open.as_ref().map_or(&[], TableBuilder::last_key)
     }
 
     /// Adds an entry to the table being built, or begins one. After an error the output must be
@@ -212,8 +209,6 @@ impl CompactionOutput {
                 None => table,
             });
         }
-        self.last_key.clear();
-        self.last_key.extend_from_slice(entry.key);
         self.open.as_mut().expect("opened above").add(entry)
     }
 

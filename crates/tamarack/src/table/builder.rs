@@ -275,6 +275,11 @@ impl TableBuilder {
         Ok(UnsyncedTable::new(self.output.file.clone(), self.output.path.clone()))
     }
 
+    /// Returns the last key added; empty before the first.
+    pub fn last_key(&self) -> &[u8] {
+        self.data.last_key()
+    }
+
     fn end_body(&mut self) -> Result<TableBody> {
         assert!(!self.is_empty(), "table {:?} has no entries", self.settings.id);
         self.end_data_block()?;

@@ -184,14 +184,16 @@ impl Tree {
     /// Rotates the memtable: makes the active one, whose last sequence is `last`, immutable and
     /// opens a new one, which is returned. Only between commit groups.
     pub fn rotate_memtable(&self, last: Sequence) -> Arc<Memtable> {
-        let _replacing = self.replacing.lock();
+        let replacing = self.replacing.lock();
         let state = self.pin_scan();
         let youngest = state.immutable.first();
         assert!(youngest.is_none_or(|immutable| immutable.last <= last), "rotated at {last:?}, after {youngest:?}");
         let active = Arc::new(state.active.another());
         let immutable = Arc::new(ImmutableMemtable { memtable: state.active.clone(), last });
         let immutable = [immutable].into_iter().chain(state.immutable.iter().cloned()).collect();
-        self.publish(State { active: active.clone(), immutable, ..state.0 });
+        let replaced = self.publish(State { active: active.clone(), immutable, ..state.0 });
+        drop(replacing);
+        drop(replaced);
         active
     }
 
@@ -199,7 +201,7 @@ impl Tree {
     /// immutable memtables that are in its tables.
     pub fn install(&self, version: Arc<Version>) {
         self.database.advance_durable_edit(version.edit_number());
-        let _replacing = self.replacing.lock();
+        let replacing = self.replacing.lock();
         let state = self.pin_scan();
         if version.edit_number() <= state.version.edit_number() {
             return;
@@ -208,13 +210,16 @@ impl Tree {
         let left = state.immutable.partition_point(|immutable| immutable.last > flushed);
         let immutable =
             if left == state.immutable.len() { state.immutable.clone() } else { state.immutable[..left].into() };
-        self.publish(State::new(self.id, state.active.clone(), immutable, version));
+        let replaced = self.publish(State::new(self.id, state.active.clone(), immutable, version));
+        drop(replacing);
+        drop((replaced, state));
     }
 
-    /// Publishes a state. The caller holds `replacing`.
-    fn publish(&self, state: State) {
+    /// Publishes a state, and returns the one that it replaces. The caller holds `replacing`, and
+    /// drops what is replaced without that: it may be the last reference to memtables and versions.
+    fn publish(&self, state: State) -> Arc<State> {
         schedule_point();
-        self.state.store(Arc::new(state));
+        self.state.swap(Arc::new(state))
     }
 }
 

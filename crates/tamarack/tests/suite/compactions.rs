@@ -224,3 +224,19 @@ fn table_files(env: &SimEnv) -> u64 {
 fn table_bytes(env: &SimEnv) -> u64 {
     env.files().iter().filter(|(path, _)| is_table(path)).map(|(_, bytes)| bytes).sum()
 }
+
+/// A table whose middle was compacted into another one is one table of its run, in two slices.
+#[test]
+fn a_table_with_a_hole_counts_once() {
+    let env = SimEnv::new(1);
+    let advanced = AdvancedOptions::new().env(Arc::new(env.clone())).policy("tiering:T=100");
+    let db = Options::new().advanced(advanced).open("/db").unwrap();
+    for key in 100..200 {
+        db.put(key.to_string(), "value").unwrap();
+    }
+    db.flush().unwrap();
+    db.compact_range("140".."160").unwrap();
+    let stats = db.stats();
+    let tables: Vec<u64> = stats.levels.iter().flat_map(|level| &level.runs).map(|run| run.tables).collect();
+    assert_eq!(tables, [2], "{:?}", env.files());
+}
