@@ -24,8 +24,9 @@
 //! there, and so the next record begins a segment of its own, before which nothing is needed any
 //! more; a crash in between leaves a WAL that ends before the run, and opening begins that segment.
 //!
-//! **Cost.** The order of keys is compared once, a key is hashed once; nothing else stands between
-//! an entry and the table's builder. Files are written and synced by a worker of their own
+//! **Cost.** The order of keys is compared twice, here for the caller's error and in the table's
+//! builder as its assertion; a key is hashed once; nothing else stands between an entry and the
+//! builder. Files are written and synced by a worker of their own
 //! ([`WriteBehind`](crate::table::WriteBehind)), so that the device and one core write while
 //! another core builds. Memory: one table's builder, the pieces on their way, and what is known of
 //! each table.

@@ -309,9 +309,7 @@ fn recover_wal(
         database: version.database(),
         flushed_through: flushed_through(version),
         last_edit: version.edit_number(),
-        // The WAL's end at a clean close is durable too: closing synced the WAL before the manifest
-        // recorded its end.
-        durable: Position(version.wal_durable().max(version.wal_end().unwrap_or(0))),
+        durable: Position(version.wal_durable()),
         tail: options.tail,
     };
     recover(&settings, &mut |tree, entry| {

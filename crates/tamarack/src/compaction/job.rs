@@ -339,7 +339,7 @@ impl JobPart {
         let buffer = buffer.map(|buffer| buffer.cursor().into());
         let runs = runs.iter().map(|run| run.within(&self.range)).filter(|run| !run.is_empty());
         let runs = runs.map(|run| Arc::new(run).cursor(ReadPolicy::Sequential).into());
-        let mut entries = MergedSource::new(buffer.into_iter().chain(runs).collect());
+        let mut entries = MergedSource::new(buffer.into_iter().chain(runs).collect())?;
         match &self.range.from {
             None => entries.seek_first()?,
             Some(key) => entries.seek(key, Sequence::MAX)?,

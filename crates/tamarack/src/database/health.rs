@@ -15,7 +15,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tamarack_env::Event as Progress;
 use tamarack_env::sync::atomic::{AtomicBool, Ordering};
 use tamarack_env::sync::{Mutex, Rank};
 
@@ -44,7 +43,7 @@ impl Activity {
 pub struct Health {
     events: Arc<Events>,
     /// Notified at each change.
-    progress: Arc<Progress>,
+    progress: Arc<tamarack_env::Event>,
     /// True once `errors.stopped` is set; never reset. Lets writers pass without the lock.
     is_stopped: AtomicBool,
     errors: Mutex<ActivityErrors>,
@@ -76,7 +75,7 @@ impl ActivityErrors {
 
 impl Health {
     /// Creates the state in which nothing has failed.
-    pub(super) fn new(events: Arc<Events>, progress: Arc<Progress>) -> Self {
+    pub(super) fn new(events: Arc<Events>, progress: Arc<tamarack_env::Event>) -> Self {
         Self {
             events,
             progress,
@@ -180,7 +179,7 @@ mod tests {
     /// it.
     #[test]
     fn the_first_reason_to_stop_is_kept() {
-        let health = Health::new(Arc::default(), Arc::new(Progress::new()));
+        let health = Health::new(Arc::default(), Arc::new(tamarack_env::Event::new()));
         assert!(health.check_running().is_ok());
         health.report_stop(storage_fault("wal: sync"));
         health.report_stop(Error::Closed);
@@ -193,7 +192,7 @@ mod tests {
     /// An activity's error is returned to callers that wait for it, until it succeeds.
     #[test]
     fn an_activity_fails_until_it_succeeds() {
-        let health = Health::new(Arc::default(), Arc::new(Progress::new()));
+        let health = Health::new(Arc::default(), Arc::new(tamarack_env::Event::new()));
         health.report_retry(Activity::Flush, storage_fault("table: sync"), Duration::ZERO);
         assert!(health.check_progress(Activity::Flush).is_err());
         assert!(health.check_progress(Activity::Compaction).is_ok() && health.check_running().is_ok());

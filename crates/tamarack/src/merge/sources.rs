@@ -36,6 +36,7 @@
 //!   lost to       user:0     010017     a
 //!   key           user:0     010017     k        column 2, "k"       ─► comes first of the two,
 //!   key           user:0     010023     b        column 1, "010023"     without comparing keys
+//! ```
 //!
 //! Of two keys that come after the same third one, the one with the smaller code comes first, and
 //! the code of the other is also valid relative to the first: its column is where they differ. All
@@ -73,7 +74,7 @@
 
 use super::Source;
 use crate::entry::{Entry, Sequence, compare};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::prefixes::common_prefix;
 
 /// The k-way merging iterator over sorted sources. See the module's documentation.
@@ -130,14 +131,18 @@ struct Codes {
 impl<S: Source> MergedSource<S> {
     /// Merges `sources`, listed young to old; there may be none. The cursor has no position.
     ///
-    /// # Panics
-    /// If there are more than 32,768.
-    pub fn new(sources: Vec<S>) -> Self {
-        assert!(sources.len() <= 1 << SOURCE_BITS_MAX, "{} sources are too many to be merged at once", sources.len());
+    /// # Errors
+    /// [`Error::InvalidArgument`] if there are more than 32,768, as in a tree of so many runs.
+    pub fn new(sources: Vec<S>) -> Result<Self> {
+        let (count, count_max) = (sources.len(), 1 << SOURCE_BITS_MAX);
+        if count > count_max {
+            let what = format!("{count} memtables and sorted runs cannot be merged at once, only {count_max}");
+            return Err(Error::InvalidArgument(what));
+        }
         let source_bits = sources.len().next_power_of_two().trailing_zeros().max(SOURCE_BITS_MIN);
         let codes = Codes { source_bits, direction: Direction::Forward };
         let (losers, players) = (Vec::with_capacity(sources.len()), Vec::with_capacity(2 * sources.len()));
-        Self { sources, codes, winner: None, challenge: 0, moved: 0, some_wait: false, losers, players }
+        Ok(Self { sources, codes, winner: None, challenge: 0, moved: 0, some_wait: false, losers, players })
     }
 
     /// The sources, young to old. After moving one, the caller must seek with the merged cursor
@@ -399,7 +404,7 @@ mod tests {
             let mut random = Random::new(seed);
             let count = *random.pick(&[0, 1, 2, 3, 5, 8, 17, 200, 300]);
             let versions = random.versions(200);
-            let mut merged = MergedSource::new(deal(&mut random, versions.clone(), count));
+            let mut merged = MergedSource::new(deal(&mut random, versions.clone(), count)).unwrap();
             let all = if count == 0 { Vec::new() } else { versions };
             let mut model = SortedSource::new(all);
             for step in 0..150 {
@@ -414,7 +419,7 @@ mod tests {
         for seed in 0..50 {
             let mut random = Random::new(seed);
             let versions = random.versions(500);
-            let mut merged = MergedSource::new(deal(&mut random, versions.clone(), 7));
+            let mut merged = MergedSource::new(deal(&mut random, versions.clone(), 7)).unwrap();
             let model = SortedSource::new(versions);
             let expected: Vec<_> = model.versions().iter().map(EntryVersion::entry).collect();
 
@@ -444,7 +449,7 @@ mod tests {
         for seed in 0..300 {
             let mut random = Random::new(seed);
             let versions = random.versions(60);
-            let mut merged = MergedSource::new(deal(&mut random, versions.clone(), 4));
+            let mut merged = MergedSource::new(deal(&mut random, versions.clone(), 4)).unwrap();
             let mut model = SortedSource::new(versions);
             let failing = random.below(4) as usize;
             merged.sources[failing].fail_after(random.below(40));
@@ -474,13 +479,20 @@ mod tests {
                 numbers.map(|n| EntryVersion::put(format!("all-keys-begin-like-this-{n:04}"), 1, "")).collect(),
             )
         };
-        let mut merged = MergedSource::new((0..16).map(source).collect());
+        let mut merged = MergedSource::new((0..16).map(source).collect()).unwrap();
         merged.seek_first().unwrap();
         let calls_before = entry_calls(&merged);
         for _ in 0..1500 {
             merged.next().unwrap();
         }
         assert_eq!(entry_calls(&merged) - calls_before, 1500);
+    }
+
+    #[test]
+    fn more_sources_than_codes_have_bits_for_are_refused() {
+        let merge = |count| MergedSource::new((0..count).map(|_| SortedSource::new(Vec::new())).collect());
+        assert!(merge(32_768).is_ok());
+        assert!(matches!(merge(32_769), Err(Error::InvalidArgument(_))));
     }
 
     /// Of two keys on the same side of a third one, the smaller code comes first, and the code of

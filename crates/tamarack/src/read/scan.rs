@@ -286,6 +286,6 @@ mod tests {
     fn three_sources(versions: &[EntryVersion], made: &Cell<u32>) -> MergedSource<SortedSource> {
         made.set(made.get() + 1);
         let hand = |n: u64| versions.iter().filter(|v| v.sequence.0 * 7 / 5 % 3 == n).cloned().collect();
-        MergedSource::new((0..3).map(|n| SortedSource::new(hand(n))).collect())
+        MergedSource::new((0..3).map(|n| SortedSource::new(hand(n))).collect()).unwrap()
     }
 }

@@ -193,7 +193,7 @@ impl Origin for PinnedState {
     type Source = StateSource;
 
     fn open(&self, range: &KeyRange) -> Result<Self::Source> {
-        Ok(StateSource::new(&self.state, range, &self.registered.tree.lookups))
+        StateSource::new(&self.state, range, &self.registered.tree.lookups)
     }
 
     fn failed(&self, error: &Error) {

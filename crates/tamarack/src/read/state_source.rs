@@ -49,7 +49,10 @@ pub(super) struct StateSource {
 
 impl StateSource {
     /// Creates an unpositioned source over `state`, which may omit entries outside of `range`.
-    pub(super) fn new(state: &State, range: &KeyRange, lookups: &LookupCounters) -> Self {
+    ///
+    /// # Errors
+    /// As [`MergedSource::new`].
+    pub(super) fn new(state: &State, range: &KeyRange, lookups: &LookupCounters) -> Result<Self> {
         // Entries that an empty memtable takes from now on are younger than what the scan sees.
         let memtables =
             state.memtables().filter(|memtable| !memtable.is_empty()).map(|memtable| memtable.cursor().into());
@@ -64,7 +67,7 @@ impl StateSource {
         let runs = runs().map(|run| run.cursor(ReadPolicy::Cached).sharing(&volume, raw_bytes).into());
         let parts: Vec<_> = memtables.chain(runs).collect();
         let charge = Charge::to(state.active.account(), memory::MemoryPart::Iterators, parts.len() * CURSOR_BYTES);
-        Self { merged: MergedSource::new(parts), lookups: lookups.clone(), _charge: charge }
+        Ok(Self { merged: MergedSource::new(parts)?, lookups: lookups.clone(), _charge: charge })
     }
 
     /// Seeks, and records the latency if the seek is sampled.

@@ -161,7 +161,7 @@ impl Maker<'_> {
     fn wal(&mut self) -> Result<u64> {
         if self.plan.keeps_wal {
             let version = self.examination.version();
-            return Ok(version.map_or(0, |version| version.wal_durable().max(version.wal_end().unwrap_or(0))));
+            return Ok(version.map_or(0, |version| version.wal_durable()));
         }
         let end = self.examination.wal.as_ref().map_or(0, |wal| wal.end.0);
         let header = FileHeader {

@@ -244,7 +244,7 @@ impl Examination {
 
     fn wal(&mut self, env: &Arc<dyn Env>, dir: &Path, database: u64) -> Result<()> {
         let version = self.version();
-        let durable = version.map_or(0, |version| version.wal_durable().max(version.wal_end().unwrap_or(0)));
+        let durable = version.map_or(0, |version| version.wal_durable());
         let settings = RecoverySettings {
             env: env.clone(),
             dir: dir.to_owned(),

@@ -69,7 +69,7 @@ struct WriteQueue {
 
 #[derive(Debug, Default)]
 struct WriteQueueState {
-    tasks: VecDeque<Task>,
+    tasks: VecDeque<FileWork>,
     /// True while a request is carried out.
     busy: bool,
     /// Written pieces, to be filled again.
@@ -79,7 +79,7 @@ struct WriteQueueState {
 }
 
 #[derive(Debug)]
-enum Task {
+enum FileWork {
     Write { file: Arc<dyn File>, path: Arc<PathBuf>, bytes: Vec<u8>, offset: u64 },
     Sync(UnsyncedTable),
 }
@@ -115,16 +115,16 @@ impl WriteBehind {
         self.wait(PIECES_MAX - 1)?;
         let empty = self.queue.state.lock().empty.pop().unwrap_or_default();
         let bytes = std::mem::replace(bytes, empty);
-        self.submit(Task::Write { file: file.clone(), path: path.clone(), bytes, offset });
+        self.submit(FileWork::Write { file: file.clone(), path: path.clone(), bytes, offset });
         Ok(())
     }
 
     /// Queues the sync of a table, after all earlier requests.
     pub fn sync(&self, table: UnsyncedTable) {
-        self.submit(Task::Sync(table));
+        self.submit(FileWork::Sync(table));
     }
 
-    fn submit(&self, task: Task) {
+    fn submit(&self, task: FileWork) {
         let mut state = self.queue.state.lock();
         if state.failed.is_none() {
             state.tasks.push_back(task);
@@ -191,7 +191,7 @@ impl Work for WriteQueue {
     }
 }
 
-impl Task {
+impl FileWork {
     /// Carries out a request. Returns the outcome, and an empty piece.
     fn carry_out(self) -> (Result<()>, Option<Vec<u8>>) {
         match self {

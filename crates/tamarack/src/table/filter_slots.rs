@@ -46,12 +46,12 @@ type Chunks = Vec<Arc<[FilterSlot; CHUNK_SLOTS]>>;
 struct FilterSlot {
     /// The table of the slot; `None` if it is free.
     table: Option<TableId>,
-    filter: Option<Arc<Charged>>,
+    filter: Option<Arc<ChargedFilter>>,
 }
 
 /// A filter with the charge for its memory.
 #[derive(Debug)]
-struct Charged {
+struct ChargedFilter {
     filter: Filter,
     _charge: Charge,
 }
@@ -131,10 +131,10 @@ impl FilterSlots {
     }
 }
 
-fn charged(filter: Option<Filter>, account: &Arc<Account>) -> Option<Arc<Charged>> {
+fn charged(filter: Option<Filter>, account: &Arc<Account>) -> Option<Arc<ChargedFilter>> {
     filter.map(|filter| {
         let charge = account.charge(MemoryPart::Filters, filter.memory_bytes());
-        Arc::new(Charged { filter, _charge: charge })
+        Arc::new(ChargedFilter { filter, _charge: charge })
     })
 }
 

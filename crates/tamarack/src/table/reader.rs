@@ -48,7 +48,7 @@ const FILE_BYTES: usize = 300;
 /// An open table. Shared by all readers.
 #[derive(Debug)]
 pub struct Table {
-    pub(super) file: TableFile,
+    pub(super) file: BlockFile,
     pub(super) footer: Footer,
     pub(super) meta: TableMeta,
     pub(super) index: Index,
@@ -57,8 +57,8 @@ pub struct Table {
     slot: usize,
     /// The handles of the units of its stored filter, if that is elastic.
     units: Option<Units>,
-    /// The origin of the filter in use. Locked while the filter is replaced, which may read the file;
-    /// nobody else takes it.
+    /// The origin of the filter in use. Locked while the filter is replaced, which may read the
+    /// file; nobody else takes it.
     origin: Mutex<filter::FilterOrigin>,
     /// The damage of the digests, once it is found.
     digest_damage: OnceLock<Error>,
@@ -121,7 +121,7 @@ impl Table {
     ) -> Result<Arc<Self>> {
         let path = FileName::Table(meta.id.0).path(dir);
         let opened = storage.open(&path);
-        let file = TableFile::new(opened, path, database, meta.id, storage.counters().clone())?;
+        let file = BlockFile::new(opened, path, database, meta.id, storage.counters().clone())?;
         if file.bytes != meta.file_bytes {
             let what = format!("the file has {} bytes, but the manifest recorded {}", file.bytes, meta.file_bytes);
             return Err(file.corruption(file.bytes.min(meta.file_bytes), what));
@@ -286,7 +286,7 @@ impl Table {
             return Err(Error::InvalidArgument(format!("{}: not the name of a table", path.display())));
         };
         let opened = env.open(path, Access::Read).map(PooledFile::alone);
-        let file = TableFile::new(opened, path.to_owned(), database, TableId(id), Arc::default())?;
+        let file = BlockFile::new(opened, path.to_owned(), database, TableId(id), Arc::default())?;
         let tail = file.read_tail(0)?;
         let (footer, root_checksum) = file.footer(&tail)?;
         let properties = file.properties(&footer, &tail)?;
@@ -527,7 +527,7 @@ impl Drop for Table {
 
 /// Makes the filter that a table is opened with; sets `digest_damage` if the digests are damaged.
 fn first_filter(
-    file: &TableFile,
+    file: &BlockFile,
     footer: &Footer,
     meta: &TableMeta,
     tail: &[u8],
@@ -550,7 +550,7 @@ fn first_filter(
 
 /// Makes the filter of a table from its origin; `tail` may contain what is stored.
 fn make(
-    file: &TableFile,
+    file: &BlockFile,
     footer: &Footer,
     meta: &TableMeta,
     tail: &[u8],
@@ -640,7 +640,7 @@ impl Fetch for ReadThrough<'_> {
 
 /// The file of a table: checked reads, and errors with file and offset.
 #[derive(Debug)]
-pub(super) struct TableFile {
+pub(super) struct BlockFile {
     file: PooledFile,
     /// With which offsets and lengths direct reads need no copy, in bytes.
     alignment: u64,
@@ -653,7 +653,7 @@ pub(super) struct TableFile {
     pub(super) bytes: u64,
 }
 
-impl TableFile {
+impl BlockFile {
     fn new(
         opened: io::Result<PooledFile>,
         path: PathBuf,

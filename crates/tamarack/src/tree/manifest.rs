@@ -377,8 +377,8 @@ impl Manifest {
         journal.file.append(edit)
     }
 
-    /// Goes on in a new manifest whose base is `version`, the current one. [`Error::Stopped`] if it is
-    /// unknown which manifest is in charge; after any other error it is the old one.
+    /// Goes on in a new manifest whose base is `version`, the current one. [`Error::Stopped`] if it
+    /// is unknown which manifest is in charge; after any other error it is the old one.
     fn roll(&self, journal: &mut EditJournal, version: &Version) -> Result<()> {
         let env = &*self.env;
         for (path, step) in std::mem::take(&mut journal.leftovers) {

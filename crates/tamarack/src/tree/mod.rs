@@ -34,7 +34,7 @@ pub mod run;
 
 pub mod design;
 
-mod directory;
+mod run_index;
 
 pub mod slice;
 

@@ -31,7 +31,7 @@ use tamarack_env::ReadRequest;
 
 use super::broken::Broken;
 use super::chunks::Chunks;
-use super::directory::Directory;
+use super::run_index::RunIndex;
 use super::slice::Slice;
 use super::table_file::TableFile;
 use crate::entry::{Entry, Sequence};
@@ -46,7 +46,7 @@ use crate::table::{Pieces, ReadPolicy, ScanVolume, TableCursor, TableStorage};
 pub struct Run {
     id: RunId,
     slices: Chunks<Slice>,
-    directory: Directory,
+    index: RunIndex,
     /// Bounds on the sequences of all tables that it ever had slices of. Only narrows a search.
     sequences: Option<(Sequence, Sequence)>,
 }
@@ -60,7 +60,7 @@ pub(super) struct Cut {
 
 impl Run {
     pub(super) fn new(id: RunId) -> Self {
-        Self { id, slices: Chunks::default(), directory: Directory::default(), sequences: None }
+        Self { id, slices: Chunks::default(), index: RunIndex::default(), sequences: None }
     }
 
     /// Returns the run's number.
@@ -81,7 +81,7 @@ impl Run {
     /// Returns the table of the slice that may hold `key`.
     #[inline]
     pub fn table_of(&self, key: &[u8]) -> Option<&Arc<TableFile>> {
-        self.directory.find(key, &self.slices)
+        self.index.find(key, &self.slices)
     }
 
     /// Returns the raw bytes of its entries; an estimate where slices are cut.
@@ -91,7 +91,7 @@ impl Run {
 
     /// As [`Run::raw_bytes`], computed once.
     pub fn cached_raw_bytes(&self) -> u64 {
-        self.directory.raw_bytes(&self.slices)
+        self.index.raw_bytes(&self.slices)
     }
 
     /// Returns the part of the run within `range`, which references no other tables.
@@ -144,7 +144,7 @@ impl Run {
             while let Some(slice) = rest.next_if(|slice| older.as_ref().is_none_or(|o| slice.is_before(o))) {
                 batch.push(slice);
             }
-            self.directory = Directory::default();
+            self.index = RunIndex::default();
             for slice in &batch {
                 self.widen(slice);
             }
@@ -170,7 +170,7 @@ impl Run {
             cuts.push(Cut { table: slice.table().clone(), left: left.len() - before });
         }
         if !cuts.is_empty() {
-            self.directory = Directory::default();
+            self.index = RunIndex::default();
             self.slices.splice(start..end, left);
         }
         cuts
@@ -335,8 +335,8 @@ impl RunCursor {
         let index = match place {
             SeekTarget::First => 0,
             SeekTarget::Last => slices.len().checked_sub(1)?,
-            SeekTarget::From(key, _) => self.run.directory.ending_before(key, slices),
-            SeekTarget::Before(key, _) => self.run.directory.starting_by(key, slices).checked_sub(1)?,
+            SeekTarget::From(key, _) => self.run.index.ending_before(key, slices),
+            SeekTarget::Before(key, _) => self.run.index.starting_by(key, slices).checked_sub(1)?,
         };
         let slice = slices.get(index).filter(|slice| self.may_need(slice))?;
         Some((index, slice))

@@ -17,11 +17,11 @@
 //!
 //! # Pins
 //!
-//! Pinning takes no lock and counts no reference on a shared cache line. Gets and scans pin
-//! **different objects**: a get pins the published state itself ([`GetPin`]), a scan copies its
-//! references ([`ScanPin`]) and may live for hours. So when a replaced state has no reference left,
-//! every get that began on it has ended, whatever scans there are. A filter over the whole tree
-//! needs to know that before it reuses a run's name.
+//! Pinning takes no lock. Gets and scans pin **different objects**: a get pins the published state
+//! itself ([`GetPin`]) and counts no reference on a shared cache line; a scan copies the state's
+//! four references ([`ScanPin`]), whose counts all scans share, and may live for hours. So when a
+//! replaced state has no reference left, every get that began on it has ended, whatever scans there
+//! are. A filter over the whole tree needs to know that before it reuses a run's name.
 //!
 //! The schedule explorer cannot look into the pointer, so a [`schedule_point`] precedes each
 //! access.

@@ -8,9 +8,9 @@
 //!   durable before anything is appended. It is removed. For the same reason a segment with
 //!   something in it and no whole header is damage, wherever D is.
 //! * Segments before the one that holds the first entry not in tables are garbage that a crash
-//!   kept; they are removed unread, when what follows them is durable: after an ingested run, the
-//!   segment that makes them garbage may be one that a process has just begun and not synced when
-//!   it ended.
+//!   kept; they are surveyed like all others, not replayed, and removed when what follows them is
+//!   durable: after an ingested run, the segment that makes them garbage may be one that a process
+//!   has just begun and not synced when it ended.
 //! * Segments past the end are removed, the youngest first, before the torn end is cut off.
 //! * A segment that was made after a later edit than the manifest has shows that the manifest has
 //!   lost edits.

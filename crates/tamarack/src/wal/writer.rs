@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tamarack_env::Env;
-use tamarack_env::sync::atomic::{AtomicU64, Ordering};
+use tamarack_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tamarack_env::sync::{Condvar, Mutex, Rank};
 
 use super::PROFILE;
@@ -45,6 +45,8 @@ pub struct Wal {
     begin: AtomicU64,
     /// Everything before is durable.
     durable: AtomicU64,
+    /// Sequences were skipped since the last entry, so what comes next needs a segment of its own.
+    skipped: AtomicBool,
     segments: Mutex<Segments>,
     /// True while somebody syncs.
     syncing: Mutex<bool>,
@@ -59,8 +61,6 @@ struct Segments {
     all: VecDeque<Segment>,
     next_number: u64,
     last_sequence: Sequence,
-    /// Sequences were skipped since the last entry, so what comes next needs a segment of its own.
-    skipped: bool,
     /// Whether more can be written.
     ending: Ending,
 }
@@ -111,7 +111,6 @@ impl Wal {
             all: found.map(|segment| segment.clone().reserving(settings.allocate_bytes)).collect(),
             next_number: after.next_number,
             last_sequence: after.last_sequence,
-            skipped: false,
             ending,
         };
         Self {
@@ -120,6 +119,7 @@ impl Wal {
             end: AtomicU64::new(after.end.0),
             begin: AtomicU64::new(after.end.0),
             durable: AtomicU64::new(after.end.0),
+            skipped: AtomicBool::new(false),
             segments: Mutex::new(Rank::WalSegments, segments),
             syncing: Mutex::new(Rank::WalSync, false),
             synced: Condvar::new(),
@@ -197,7 +197,7 @@ impl Wal {
         let mut segments = self.segments.lock();
         segments.ending.check()?;
         assert_eq!(first, segments.last_sequence.next(), "the WAL has no gaps");
-        assert!(!segments.skipped, "a segment has no gaps: {first:?} begins another");
+        assert!(!self.needs_segment(), "a segment has no gaps: {first:?} begins another");
         let entries = group.entries();
         assert!(entries > 0, "a group without entries is not logged");
         let segment = segments.all.back_mut().expect("a WAL has a segment to append to");
@@ -264,12 +264,20 @@ impl Wal {
     }
 
     /// The next entry comes after `last`. Everything up to `last` is in tables, also after a crash.
-    /// Unless nothing was skipped, the next call must be [`Wal::rotate`].
+    /// If that skips sequences, [`Wal::needs_segment`].
     pub fn skip_to(&self, last: Sequence) {
         let mut segments = self.segments.lock();
         assert!(segments.last_sequence <= last, "the WAL is at {:?} already, past {last:?}", segments.last_sequence);
-        segments.skipped |= segments.last_sequence < last;
+        if segments.last_sequence < last {
+            self.skipped.store(true, Ordering::Relaxed);
+        }
         segments.last_sequence = last;
+    }
+
+    /// Returns true if the next call must be [`Wal::rotate`]: a segment has no gaps. To be asked by
+    /// the thread that appends.
+    pub fn needs_segment(&self) -> bool {
+        self.skipped.load(Ordering::Relaxed)
     }
 
     /// Begins a new segment, for entries from `first_sequence` on. Its header and its name are
@@ -296,7 +304,7 @@ impl Wal {
         };
         let segment = self.create_segment(header).map_err(|error| segments.ending.note(error))?;
         segments.all.push_back(segment);
-        segments.skipped = false;
+        self.skipped.store(false, Ordering::Relaxed);
         self.begin.store(header.base.0, Ordering::Relaxed);
         self.end.store(header.base.0 + FILE_HEADER_BYTES, Ordering::Release);
         Ok(())

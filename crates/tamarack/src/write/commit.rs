@@ -160,8 +160,6 @@ struct Lead {
     filled_bytes: u64,
     /// The number of the next group, for the publisher.
     number: u64,
-    /// A run took sequence numbers since the last entry, so the next one begins a new WAL segment.
-    skipped: bool,
     /// Where the WAL ended when a group last had the free space queried.
     looked: Position,
 }
@@ -243,10 +241,7 @@ impl CommitQueue {
                     charge,
                 },
             ),
-            lead: Mutex::new(
-                Rank::CommitLead,
-                Lead { next: last.next(), memtable, filled_bytes, number: 0, skipped: false, looked },
-            ),
+            lead: Mutex::new(Rank::CommitLead, Lead { next: last.next(), memtable, filled_bytes, number: 0, looked }),
             publisher: Mutex::new(Rank::CommitPublisher, Publisher { next: 0, applied: VecDeque::new() }),
             interval,
             stalled: AtomicU32::new(0),
@@ -349,7 +344,7 @@ impl CommitQueue {
         }
         let installed = install(run, sequence)?;
         self.wal.skip_to(sequence);
-        (lead.next, lead.skipped) = (sequence.next(), true);
+        lead.next = sequence.next();
         let number = lead.number;
         lead.number += 1;
         let (group, memtable) = (Arc::new(Group::new()), lead.memtable.clone());
@@ -567,9 +562,8 @@ impl CommitQueue {
         let first = lead.next;
         let entries = forming.bytes.entries();
         if entries > 0 {
-            if lead.skipped {
+            if self.wal.needs_segment() {
                 self.wal.rotate(first, self.database.durable_edit()).inspect_err(|error| self.report_wal(error))?;
-                lead.skipped = false;
             }
             self.append(&mut lead, forming, first, sync_time)?;
             self.counters.commit_groups.add(1);

@@ -408,8 +408,8 @@ fn damaged_digests_hide_nothing() -> Result<()> {
 
 const SMALL_AND_LARGE: [&str; 2] = ["blocked:bits=5,allocation=monkey", "blocked:bits=10,allocation=monkey"];
 
-/// While the filter of a table is rebuilt, flushes, ingests, statistics and changes of policy go on,
-/// although all of them look at the filters of all tables.
+/// While the filter of a table is rebuilt, flushes, ingests, statistics and changes of policy go
+/// on, although all of them look at the filters of all tables.
 #[test]
 fn nobody_waits_for_the_reads_of_a_filter_rebuild() -> Result<()> {
     let env = GatedEnv::new();

@@ -1,8 +1,8 @@
 //! [`GatedEnv`]: files in memory, with a gate before the reads of tables.
 //!
-//! While the gate is closed, whoever reads a table waits. So a test can show what goes on meanwhile,
-//! and what waits for the reader. Everything else (names, clock, threads) is the environment's
-//! below.
+//! While the gate is closed, whoever reads a table waits. So a test can show what goes on
+//! meanwhile, and what waits for the reader. Everything else (names, clock, threads) is the
+//! environment's below.
 
 use std::ffi::OsString;
 use std::io;

@@ -141,7 +141,7 @@ fn cursors_that_wait_at_cuts_walk_like_one_over_a_sorted_list() {
             .flat_map(|part| [part.within(&below(&middle)), part.within(&middle), part.within(&above(&middle))]);
         let volume = Arc::default();
         let parts = parts.map(|part| Arc::new(part).cursor(ReadPolicy::Cached).sharing(&volume, 0));
-        let (mut merged, mut twin) = (MergedSource::new(parts.collect()), SortedSource::new(versions));
+        let (mut merged, mut twin) = (MergedSource::new(parts.collect()).unwrap(), SortedSource::new(versions));
         for _ in 0..300 {
             let choice = if twin.entry().is_some() { random.below(12) } else { random.below(4) };
             let (key, sequence) = (random.key(), Sequence(random.below(50)));

@@ -1,4 +1,4 @@
-//! [`Directory`]: finds the table of a run that may hold a key, touching few cache lines.
+//! [`RunIndex`]: finds the table of a run that may hold a key, touching few cache lines.
 //!
 //! ```text
 //! slices    ├── 7 ──┤    ├─ 8 ──┤├─── 9 ───┤
@@ -6,7 +6,7 @@
 //! key              ▲                                one bound at or before it: odd, so in a slice
 //! ```
 //!
-//! A search in the list of slices follows three pointers per comparison. A directory is made by the
+//! A search in the list of slices follows three pointers per comparison. An index is made by the
 //! first lookup in a run and belongs to it; a changed copy of the run has none. Cost: making one
 //! reads both bounds of each slice; it takes 16 bytes per slice and a reference to its table.
 //!
@@ -21,7 +21,7 @@ use crate::format::prefixes::Prefixes;
 
 /// The tables of a run by key; made at the first use.
 #[derive(Debug, Default)]
-pub(super) struct Directory(OnceLock<Tables>);
+pub(super) struct RunIndex(OnceLock<Tables>);
 
 #[derive(Debug)]
 struct Tables {
@@ -33,13 +33,13 @@ struct Tables {
 }
 
 /// A run is copied only to be changed.
-impl Clone for Directory {
+impl Clone for RunIndex {
     fn clone(&self) -> Self {
         Self::default()
     }
 }
 
-impl Directory {
+impl RunIndex {
     /// Returns the table of the slice that may hold `key`. `slices` must be the same at each call.
     #[inline]
     pub(super) fn find(&self, key: &[u8], slices: &Chunks<Slice>) -> Option<&Arc<TableFile>> {
