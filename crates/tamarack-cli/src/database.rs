@@ -60,7 +60,7 @@ pub(crate) fn compaction_arguments() -> [Arg; 6] {
             .value_parser(value_parser!(String)),
         Arg::new(NO_DIGESTS)
             .long(NO_DIGESTS)
-            .help("Store no key digests in new SSTables: saves 3 to 4 bytes per\nkey on storage, but their filters cannot be rebuilt")
+            .help("Store no key digests in new SSTables: saves 3 to 5 bytes per\nkey on storage, but their filters cannot be rebuilt")
             .action(ArgAction::SetTrue),
         Arg::new(SPACE)
             .long(SPACE)

@@ -111,7 +111,13 @@ pub(crate) fn read_text(path: &Path) -> Result<String, Failure> {
         File::open(path)?.take(TEXT_BYTES_MAX + 1).read_to_string(&mut text).map(|_| text)
     };
     let wrong = |what: String| Failure::Usage(format!("{}: {what}", path.display()));
-    let text = read().map_err(|error| wrong(format!("{error}; name a file that exists and is text")))?;
+    let what_to_do = "name a file that exists and is text";
+    let text = read().map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::InvalidData | io::ErrorKind::IsADirectory => {
+            wrong(format!("{error}; {what_to_do}"))
+        }
+        _ => cannot(&path.display().to_string(), &error, what_to_do),
+    })?;
     if text.len() as u64 > TEXT_BYTES_MAX {
         return Err(wrong(format!("more than {} of text; name a smaller file", show_bytes(TEXT_BYTES_MAX))));
     }

@@ -123,8 +123,10 @@ mod tests {
             check(&KeyRange::with_prefix(&a), key.starts_with(&a));
             check(&KeyRange::within(a.clone()..b.clone()), (a.clone()..b.clone()).contains(&key));
             check(&KeyRange::within(a.clone()..=b.clone()), (a.clone()..=b.clone()).contains(&key));
-            let open = (Bound::Excluded(a), Bound::Included(b));
+            let open = (Bound::Excluded(a.clone()), Bound::Included(b));
             check(&KeyRange::within(open.clone()), open.contains(&key));
+            let endless = (Bound::Excluded(a), Bound::Unbounded);
+            check(&KeyRange::within(endless.clone()), endless.contains(&key));
         }
     }
 }

@@ -47,7 +47,7 @@ pub const TABLE_PLACE: (u64, TableId) = (0xDA7A_BA5E, TableId(7));
 /// The database and the number of the files that inputs of [`journal`] are or become.
 pub const JOURNAL_PLACE: (u64, u64) = (0xDA7A_BA5E, 1);
 
-/// What an input of [`journal`] is, by its first byte.
+/// What an input of [`journal`] is, by its first byte modulo [`KINDS`](journal_input::KINDS).
 pub mod journal_input {
     /// A segment of the WAL.
     pub const SEGMENT: u8 = 0;
@@ -55,6 +55,8 @@ pub mod journal_input {
     pub const MANIFEST: u8 = 1;
     /// The edits of a manifest after its base: for each two bytes with its length, and its bytes.
     pub const EDITS: u8 = 2;
+    /// The number of these.
+    pub const KINDS: u8 = 3;
 }
 
 /// An owned entry.
@@ -67,7 +69,7 @@ pub fn journal(input: &[u8]) {
     let Some((kind, bytes)) = input.split_first() else { return };
     let (database, number) = JOURNAL_PLACE;
     let mut file = bytes.to_vec();
-    match *kind {
+    match *kind % journal_input::KINDS {
         journal_input::SEGMENT => {
             record::repair_checksums(&mut file, FileKind::Wal, database, number);
             recover_segment_twice(&file);
@@ -76,8 +78,7 @@ pub fn journal(input: &[u8]) {
             record::repair_checksums(&mut file, FileKind::Manifest, database, number);
             let _ = recover_manifest_twice(&file);
         }
-        journal_input::EDITS => edits(bytes),
-        _ => {}
+        _ => edits(bytes),
     }
 }
 

@@ -479,13 +479,14 @@ mod tests {
             ("manifest_bytes", mebibytes(resolved.manifest_bytes)),
             ("direct_io", resolved.direct_io.to_string()),
             ("strict_recovery", (resolved.tail == Tail::Strict).to_string()),
+            ("open_files_max", "half of the process's limit".to_owned()),
         ];
+        assert_eq!(resolved.open_files_max as u64, resolved.env.open_files_max().expect("a limit") / 2);
         for (name, holds) in &holds {
             assert!(row(name).default.contains(holds), "{name}: {} instead of {holds}", row(name).default);
         }
         // No single value.
-        let others =
-            ["threads", "advanced", "env", "cache_bytes", "index_bytes", "listener", "reserve_bytes", "open_files_max"];
+        let others = ["threads", "advanced", "env", "cache_bytes", "index_bytes", "listener", "reserve_bytes"];
         for row in Options::TABLE.iter().chain(AdvancedOptions::TABLE) {
             let looked_at = holds.iter().any(|(name, _)| *name == row.name) || others.contains(&row.name);
             assert!(looked_at, "cover the default of `{}` in this test", row.name);

@@ -337,6 +337,9 @@ mod tests {
             (&format!("custom:{input}"), 2, "more than 1.0 MiB"),
             (&format!("custom:{}", dir.file("wrong.shape", "no shape")), 2, "line 1: "),
             ("custom:none.shape", 2, "none.shape: "),
+            // A file that the system cannot read from its beginning.
+            #[cfg(target_os = "linux")]
+            ("custom:/proc/self/mem", 3, "/proc/self/mem: "),
         ] {
             let ran = run(&["import", &dir.join("none"), &input, "--policy", policy]);
             assert_eq!(ran.status, status, "{policy}: {}", ran.err);

@@ -351,11 +351,14 @@ impl Check<'_> {
             Ok(salvage) => add_new(&mut problems, salvage.problems()),
             Err(error) => {
                 // A file that cannot be read is one problem, whoever met it.
-                let known = problems.iter().any(|problem| {
-                    matches!((problem, &error), (Error::Io { .. }, Error::Io { .. }))
-                        || problem.to_string() == error.to_string()
-                });
-                problems.extend((!known).then_some(error));
+                let is_same = |problem: &Error| match (problem, &error) {
+                    (Error::Io { path, source, .. }, Error::Io { path: other, source: cause, .. }) => {
+                        path == other && source.kind() == cause.kind()
+                    }
+                    _ => problem.to_string() == error.to_string(),
+                };
+                let is_known = problems.iter().any(is_same);
+                problems.extend((!is_known).then_some(error));
             }
         }
         report.problems.extend(problems);

@@ -12,7 +12,8 @@
 //! Which file is closed: the first in a circle that was not used since the circle was last walked
 //! through (the clock algorithm). A read in progress keeps its file until it ends, so for a moment
 //! more files are open than the limit: at most one for each read in flight, of which a queue of
-//! reads has at most a quarter of the limit.
+//! reads has at most a sixteenth of the limit. So sixteen threads with a queue each take twice the
+//! limit, which by default is half of what the process may have.
 //!
 //! The name of a table's file stays as long as the table is referenced, so opening again finds the
 //! same file; what is read is checked as ever.
@@ -91,7 +92,7 @@ impl OpenFiles {
 
     /// How many reads of one queue may be in flight: their files are open, in the circle or not.
     pub(super) fn in_flight_max(&self) -> usize {
-        (self.max / 4).max(1)
+        (self.max / 16).max(1)
     }
 
     /// The number of files that were opened again after they had been closed for others.

@@ -201,7 +201,8 @@ impl Reserve {
 
     #[cold]
     fn refused(&self) -> Error {
-        let what = "free space is below the reserve for flushes and compactions; deletes are accepted";
+        let what =
+            "free space is below the reserve for flushes and compactions; deletes are accepted as long as these allow";
         Error::io("write", &self.dir, io::Error::new(io::ErrorKind::StorageFull, what))
     }
 

@@ -11,6 +11,9 @@ use tamarack_env::{Env, SimEnv};
 
 const PAGE_BYTES: u64 = 4096;
 
+/// A small disk, in bytes.
+const CAPACITY: u64 = 1 << 22;
+
 fn open(sim: &SimEnv, reserve: Option<u64>) -> Result<(Db, Arc<Mutex<Vec<String>>>)> {
     let mut advanced =
         AdvancedOptions::new().env(Arc::new(sim.clone())).memtable_bytes(16 << 10).block_bytes(512).table_bytes(8192);
@@ -60,7 +63,7 @@ fn puts_leave_the_reserve_to_flushes_and_compactions() -> Result<()> {
             sim.run_background_until_idle();
         };
         assert!(error.is_storage_full(), "{error}");
-        assert!(error.to_string().ends_with("deletes are accepted; free some space, then try again"), "{error}");
+        assert!(error.to_string().contains("deletes are accepted as long as these allow"), "{error}");
         assert!(free_bytes(&sim) > 20 * PAGE_BYTES, "{} bytes are free: too few for what is to come", free_bytes(&sim));
         assert_eq!(told.lock()[0], "low");
 
@@ -71,7 +74,8 @@ fn puts_leave_the_reserve_to_flushes_and_compactions() -> Result<()> {
         assert!(put(&db, stored).is_err_and(|error| error.is_storage_full()));
         db.flush()?;
         db.wait_for_compactions()?;
-        delete(&sim, &db, (0..stored * 3 / 4).map(|number| format!("{:04}", number * 7919 % 10_000)))?;
+        let refused = delete(&sim, &db, (0..stored * 3 / 4).map(|number| format!("{:04}", number * 7919 % 10_000)))?;
+        assert!(refused <= REFUSED_MAX, "{refused} refusals of {} deletes", stored * 3 / 4);
         db.compact()?;
         assert_eq!(db.scan::<&str>(..).count() as u64, stored - stored * 3 / 4);
         wait(&sim);
@@ -157,6 +161,33 @@ fn background_work_waits_for_its_space() -> Result<()> {
     Ok(())
 }
 
+/// A flush begins with half of its memtable's bytes free, since tables may be smaller. One for
+/// which that is too little ends without a trace, and succeeds once there is space.
+#[test]
+fn a_flush_may_find_too_little_space() -> Result<()> {
+    let sim = SimEnv::new(1);
+    let (db, _) = open(&sim, Some(0))?;
+    let mut stored = 0;
+    while db.stats().memtables.len() == 1 {
+        put(&db, stored)?;
+        stored += 1;
+    }
+    let used_bytes = sim.used_bytes();
+    // Of about 17 KiB, in pages.
+    sim.set_capacity(Some(used_bytes + 3 * PAGE_BYTES));
+    sim.run_background_until_idle();
+    let stats = db.stats();
+    assert_eq!((stats.flushes, stats.flush_failures), (0, 1));
+    let error = stats.background_error.expect("it failed");
+    assert!(error.contains(".sst: table: "), "it began: {error}");
+    assert_eq!(sim.used_bytes(), used_bytes, "nothing is left of it");
+    sim.set_capacity(None);
+    wait(&sim);
+    assert_eq!((db.stats().flushes, db.stats().memtables.len()), (1, 1));
+    assert_eq!(db.scan::<&str>(..).count() as u64, stored);
+    Ok(())
+}
+
 /// Ingests leave the reserve alone, too: the ingest fails, without any of its entries, and its
 /// space is freed.
 #[test]
@@ -211,8 +242,13 @@ fn shown(sim: &SimEnv, db: &Db) -> String {
     format!("{disk:?}, {error:?}, {space:?}, WAL {wal:?}, jobs {jobs:?}{}", levels.collect::<String>())
 }
 
+/// The most deletes that may be refused while thousands of them empty a full disk.
+const REFUSED_MAX: u64 = 20;
+
 /// Deletes keys, as a program does that was told that space is missing: it waits and tries again.
-fn delete(sim: &SimEnv, db: &Db, keys: impl Iterator<Item = String>) -> Result<()> {
+/// Returns how often that was needed.
+fn delete(sim: &SimEnv, db: &Db, keys: impl Iterator<Item = String>) -> Result<u64> {
+    let mut all = 0;
     for key in keys {
         let mut refusals = 0;
         while let Err(error) = db.delete(&key) {
@@ -221,8 +257,9 @@ fn delete(sim: &SimEnv, db: &Db, keys: impl Iterator<Item = String>) -> Result<(
             assert!(refusals < 100, "a delete is refused for ever: {error}: {}", shown(sim, db));
             wait(sim);
         }
+        all += refusals;
     }
-    Ok(())
+    Ok(all)
 }
 
 /// Whatever filled the disk, deletes are taken, space comes back by itself, and puts are accepted
@@ -245,9 +282,9 @@ fn a_full_disk_is_emptied_by_deletes() -> Result<()> {
                 let advanced = AdvancedOptions::new().env(Arc::new(sim.clone())).memtable_bytes(memtable_bytes);
                 Options::new().compression(Compression::None).advanced(advanced.policy(policy)).open("/db")
             };
-            sim.set_capacity(Some(1 << 22));
+            sim.set_capacity(Some(CAPACITY));
             let mut db = open()?;
-            let mut most = 0;
+            let (mut most, mut all_refused) = (0, 0);
             for round in 0..3 {
                 let (mut stored, mut refusals) = (0, 0);
                 // Full is what stays full: what is deleted gives its space back when it is needed.
@@ -261,13 +298,16 @@ fn a_full_disk_is_emptied_by_deletes() -> Result<()> {
                     }
                     assert!(stored < 1 << 16, "the disk is never full");
                 }
+                // More than half of the disk, in each round.
+                assert!(stored * 206 > CAPACITY / 2, "{policy}: {stored} entries fit in round {round}");
                 most = most.max(stored);
-                assert!(stored > most / 2, "{policy}: {stored} entries fit in round {round}, {most} before");
                 if round == 1 {
                     db.close()?;
                     db = open()?;
                 }
-                delete(&sim, &db, (0..stored).map(|number| format!("{:06}", number * 7919 % 1_000_000)))?;
+                let refused = delete(&sim, &db, (0..stored).map(|number| format!("{:06}", number * 7919 % 1_000_000)))?;
+                assert!(refused <= REFUSED_MAX, "{policy}: {refused} deletes were refused");
+                all_refused += refused;
                 for _ in 0..20 {
                     wait(&sim);
                 }
@@ -275,7 +315,7 @@ fn a_full_disk_is_emptied_by_deletes() -> Result<()> {
                 assert!(!disk.is_low, "{policy}: space does not come back: {disk:?}");
                 assert_eq!(db.scan::<&str>(..).count(), 0, "{policy}");
             }
-            println!("{policy}, memtables of {memtable_bytes}: {most} entries");
+            println!("{policy}, memtables of {memtable_bytes}: {most} entries, {all_refused} deletes refused");
         }
     }
     Ok(())
@@ -298,7 +338,9 @@ fn a_full_file_system_is_emptied_by_deletes() {
     );
     let can = std::process::Command::new("unshare").args(["-rm", "mount", "-t", "tmpfs", "tmpfs", "/tmp"]).output();
     if !can.is_ok_and(|can| can.status.success()) {
-        println!("no file system of our own here, so nothing is shown");
+        let must = std::env::var_os("TAMARACK_NEEDS_DISK").is_some();
+        assert!(!must, "this machine lets us make no file system of our own");
+        println!("not checked: this machine lets us make no file system of our own");
         return;
     }
     let ran = std::process::Command::new("unshare").args(["-rm", "sh", "-c", &script]).output().expect("it ran before");
