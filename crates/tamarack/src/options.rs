@@ -160,7 +160,8 @@ options! {
 
         /// Size of a table file, in bytes; a run continues in another table beyond it. A compaction
         /// needs temporary space of about one table per input: smaller tables need less of it, but
-        /// cost more syncs and memory.
+        /// cost more syncs and memory. While disk space is low, new tables have at most about a
+        /// 1024th of the disk.
         table_bytes(bytes: u64) -> u64, default "a thirty-second of the run, between 2 and 64 MiB", range "at least 1";
 
         /// Upper limit on the rate of compactions, in raw bytes per second. Flushes are not

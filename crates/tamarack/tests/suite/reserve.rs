@@ -321,6 +321,42 @@ fn a_full_disk_is_emptied_by_deletes() -> Result<()> {
     Ok(())
 }
 
+/// A disk that was filled with small memtables and tables is emptied by deletes also if the
+/// database was opened anew with larger ones, of which the reserve that is left has no space for
+/// any. While space is low, tables are small, whatever the option says.
+#[test]
+fn a_full_disk_is_emptied_with_larger_tables_than_filled_it() -> Result<()> {
+    for (seed, policy) in (1..).zip(["leveling:T=10", "tiering:T=4", "moose:last=0.8,k=1"]) {
+        let sim = SimEnv::new(seed);
+        let open = |memtable_bytes, table_bytes| {
+            let advanced = AdvancedOptions::new().env(Arc::new(sim.clone())).policy(policy);
+            let advanced = advanced.memtable_bytes(memtable_bytes).table_bytes(table_bytes);
+            Options::new().compression(Compression::None).advanced(advanced).open("/db")
+        };
+        sim.set_capacity(Some(1 << 22));
+        let db = open(8 << 10, 16 << 10)?;
+        let (mut stored, mut refusals) = (0, 0);
+        while refusals < 20 {
+            match db.put(format!("{:06}", stored * 7919 % 1_000_000), [b'v'; 200]) {
+                Ok(()) => (stored, refusals) = (stored + 1, 0),
+                Err(_) => {
+                    refusals += 1;
+                    wait(&sim);
+                }
+            }
+        }
+        db.close()?;
+        let db = open(64 << 10, 1 << 20)?;
+        delete(&sim, &db, (0..stored).map(|number| format!("{:06}", number * 7919 % 1_000_000)))?;
+        for _ in 0..20 {
+            wait(&sim);
+        }
+        assert!(!db.stats().disk.expect("there is a limit").is_low, "{policy}: {}", shown(&sim, &db));
+        assert_eq!(db.scan::<&str>(..).count(), 0, "{policy}");
+    }
+    Ok(())
+}
+
 /// The same on a file system of the operating system, with threads: a small one in memory, where
 /// this machine lets us make one. The test runs itself again in a process that has it.
 #[test]

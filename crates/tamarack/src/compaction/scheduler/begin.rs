@@ -195,7 +195,9 @@ impl Scheduler {
             let tree = self.tree.of(version);
             let runs = tree.runs().map(|run| (run.id(), run.raw_bytes()));
             let (runs, raw_bytes): (Vec<_>, Vec<_>) = runs.unzip();
-            let table_bytes = self.table_bytes(raw_bytes.iter().sum());
+            // For tables as they are while space suffices: the reserve does not depend on that.
+            let derived = || self.derived_table_bytes(raw_bytes.iter().sum());
+            let table_bytes = self.settings.table_bytes.unwrap_or_else(derived);
             self.reserve.set_compaction_bytes(tree.temporary_bytes(runs, table_bytes));
         }
         let is_low = self.reserve.is_low();
@@ -257,8 +259,20 @@ impl Scheduler {
         schedule.jobs.iter().map(of_job).sum()
     }
 
-    /// Returns the size of the tables of a job with inputs of `raw_bytes`.
+    /// Returns the size of the tables of a job with inputs of `raw_bytes`. While space is low, it
+    /// is at most the derived one: a table that was chosen larger could take more space than is
+    /// left.
     fn table_bytes(&self, raw_bytes: u64) -> u64 {
+        let derived = || self.derived_table_bytes(raw_bytes);
+        match self.settings.table_bytes {
+            Some(bytes) if self.reserve.is_low() => bytes.min(derived()),
+            Some(bytes) => bytes,
+            None => derived(),
+        }
+    }
+
+    /// Returns the size of these tables where none is set.
+    fn derived_table_bytes(&self, raw_bytes: u64) -> u64 {
         // On a small disk, small tables: a compaction takes space for one of each input.
         let most = self.reserve.table_bytes().min(TABLE_BYTES_MAX);
         let derived = (raw_bytes / TABLES_PER_RUN).clamp(TABLE_BYTES_MIN.min(most), most);
@@ -266,7 +280,7 @@ impl Scheduler {
         // whose filter takes a cache line for few entries.
         let tables = ((raw_bytes + derived / 2) / derived).max(1);
         let equal = raw_bytes / tables;
-        self.settings.table_bytes.unwrap_or((equal + equal / TABLE_MARGIN).max(TABLE_BYTES_MIN.min(most)))
+        (equal + equal / TABLE_MARGIN).max(TABLE_BYTES_MIN.min(most))
     }
 
     /// Makes the job of a task, divided into parts.
