@@ -357,6 +357,35 @@ fn a_full_disk_is_emptied_with_larger_tables_than_filled_it() -> Result<()> {
     Ok(())
 }
 
+/// Compactions that are resumed at opening make small tables on a small disk, as others do.
+#[test]
+fn resumed_compactions_make_small_tables() -> Result<()> {
+    let sim = SimEnv::new(1);
+    sim.set_capacity(Some(16 << 20));
+    let open = |rate| {
+        let advanced = AdvancedOptions::new().env(Arc::new(sim.clone())).memtable_bytes(64 << 10);
+        let advanced = advanced.policy("tiering:T=4").compaction_bytes_per_second(rate);
+        Options::new().compression(Compression::None).advanced(advanced).open("/db")
+    };
+    let is_compacting = |db: &Db| db.stats().jobs.iter().any(|job| !job.is_flush);
+    let db = open(1000)?;
+    for number in 0..3000 {
+        if is_compacting(&db) {
+            break;
+        }
+        put(&db, number)?;
+    }
+    assert!(is_compacting(&db), "no compaction is in progress that could be resumed");
+    drop(db);
+    let db = open(1 << 30)?;
+    db.wait_for_compactions()?;
+    let stats = db.stats();
+    for run in stats.levels.iter().flat_map(|level| &level.runs) {
+        assert!(run.file_bytes / run.tables <= 32 << 10, "large tables: {run:?}");
+    }
+    Ok(())
+}
+
 /// The same on a file system of the operating system, with threads: a small one in memory, where
 /// this machine lets us make one. The test runs itself again in a process that has it.
 #[test]

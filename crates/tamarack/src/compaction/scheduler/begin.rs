@@ -38,6 +38,8 @@ const TABLE_MARGIN: u64 = 16;
 impl Scheduler {
     /// Makes jobs for the compactions in progress of a version.
     pub(super) fn resume(&self, version: &Arc<Version>) -> Result<()> {
+        // The size of tables depends on that of the disk, which nobody has queried yet.
+        self.reserve.look();
         let mut schedule = self.schedule.lock();
         for compaction in self.tree.of(version).compactions() {
             let level = self.tree.of(version).run(compaction.output).map_or(1, |(_, level, _)| level as usize);
