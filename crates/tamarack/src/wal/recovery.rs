@@ -61,7 +61,7 @@ pub struct Recovered {
     /// Where the WAL ends.
     pub end: Position,
     /// What was dropped behind that, if anything was.
-    pub dropped: Option<Dropped>,
+    pub dropped: Vec<Dropped>,
     /// The segments that are left, old to young.
     pub segments: Vec<Segment>,
     /// A number that no segment has had.
@@ -120,7 +120,7 @@ fn carry_out(
         last_sequence: last_in_wal.max(settings.flushed_through),
         last_in_wal,
         end: chain.end,
-        dropped: chain.dropped,
+        dropped: dropped(&chain, &unborn),
         segments,
         next_number,
     })
@@ -131,6 +131,13 @@ fn survey_all(settings: &RecoverySettings, access: Access) -> Result<Vec<Survey>
     let RecoverySettings { env, dir, database, .. } = settings;
     let survey = |number| Survey::read(&PROFILE, env.as_ref(), dir, number, Some(*database), access);
     numbers(env.as_ref(), dir)?.into_iter().map(|number| survey(number).map(|(survey, _)| survey)).collect()
+}
+
+/// What a crash left at the end, and does not count.
+fn dropped(chain: &Chain, unborn: &[Survey]) -> Vec<Dropped> {
+    // A segment that was being made; one without a byte says nothing.
+    let begun = unborn.iter().filter(|survey| survey.scan.written_bytes > 0);
+    chain.dropped.clone().into_iter().chain(begun.map(Survey::torn_header)).collect()
 }
 
 /// The numbers of all segments, in order.

@@ -300,7 +300,7 @@ impl TestQueue {
             assert_eq!(holders.count(), 1, "{} at {sequence:?}", key.escape_ascii());
         });
         assert_eq!(logged, (1..=count).collect::<Vec<_>>());
-        assert_eq!(recovered.dropped, None);
+        assert_eq!(recovered.dropped, []);
     }
 }
 

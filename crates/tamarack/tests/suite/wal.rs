@@ -230,7 +230,7 @@ fn two_segments() -> (Arc<dyn Env>, Vec<Item>, [Vec<u8>; 2]) {
 fn judge(env: &Arc<dyn Env>, written: &[Item], what: &str) {
     match read_back(&recovery(env)) {
         Ok((items, recovered)) if items == written[..written.len() - 1] => {
-            assert!(recovered.dropped.is_some(), "{what}: dropped in silence");
+            assert!(!recovered.dropped.is_empty(), "{what}: dropped in silence");
         }
         Ok((items, _)) => assert_eq!(items, written, "{what}"),
         Err(Error::Corruption { path, .. } | Error::Unsupported { path, .. }) => {
@@ -299,7 +299,7 @@ fn strict_recovery_refuses_a_torn_end_and_changes_nothing() {
     assert_eq!(read_file(&*env, &segment(2)), torn);
     let (items, recovered) = read_back(&recovery(&env)).unwrap();
     assert_eq!(items.len(), 5);
-    assert!(recovered.dropped.unwrap().bytes > 0);
+    assert!(recovered.dropped[0].bytes > 0);
 }
 
 /// What a crash tore off must not come back once newer records stand where it stood: the first
@@ -390,7 +390,7 @@ fn a_segment_that_was_never_finished_is_passed_over() {
     let written = writer.written.clone();
     drop(writer);
     let (items, recovered) = read_back(&recovery(&env)).unwrap();
-    assert_eq!((items, recovered.dropped), (written, None));
+    assert_eq!((items, recovered.dropped), (written, vec![]));
 }
 
 /// A header may be written in full although the write of it failed. If the segment cannot be
@@ -408,7 +408,7 @@ fn a_segment_whose_header_seemed_to_fail_parts_nothing() {
         writer.append(&["c"]).unwrap();
     }
     let (items, recovered) = read_back(&recovery(&env)).unwrap();
-    assert_eq!((items, recovered.dropped), (writer.written, None), "after {error}");
+    assert_eq!((items, recovered.dropped), (writer.written, vec![]), "after {error}");
 }
 
 /// While a WAL is being closed, commits in progress may append to segments and begin new ones.

@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 
 use tamarack_env::{Access, Env};
 
-use super::{RecoverySettings, blamed, check_header, drain_stale, for_entries, numbers, replay_survey, survey_all};
+use super::{
+    RecoverySettings, blamed, check_header, drain_stale, dropped, for_entries, numbers, replay_survey, survey_all,
+};
 use crate::entry::{Entry, Sequence};
 use crate::error::{Error, Result};
 use crate::format::meta::{EditNumber, TreeId};
@@ -103,11 +105,11 @@ impl Findings {
             problems.extend(later.filter(|error| place_of(error).is_none_or(|place| !known.contains(&place))));
         }
         // One that was being made when a crash came is no damage, unless something is missing.
-        let begun = || unborn.iter().filter(|survey| survey.scan.written_bytes > 0);
         let torn = if sound {
-            chain.dropped.clone().into_iter().chain(begun().map(Survey::torn_header)).collect()
+            dropped(&chain, &unborn)
         } else {
-            problems.extend(begun().map(Survey::no_header));
+            let begun = unborn.iter().filter(|survey| survey.scan.written_bytes > 0);
+            problems.extend(begun.map(Survey::no_header));
             Vec::new()
         };
         let end = surveys.iter().map(Survey::end_position).max().unwrap_or_default().max(chain.durable).max(chain.end);
