@@ -115,6 +115,47 @@ impl Entry<'_> {
     }
 }
 
+/// One version of one key that owns its bytes: an [`Entry`] that is kept, to be compared.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OwnedEntry {
+    /// As [`Entry::key`].
+    pub key: Vec<u8>,
+    /// The sequence number of its write.
+    pub sequence: Sequence,
+    /// Its kind.
+    pub kind: EntryKind,
+    /// The value; empty if the kind has none.
+    pub value: Vec<u8>,
+}
+
+impl OwnedEntry {
+    /// A put.
+    pub fn put(key: impl Into<Vec<u8>>, sequence: u64, value: impl Into<Vec<u8>>) -> Self {
+        Self { key: key.into(), sequence: Sequence(sequence), kind: EntryKind::Put, value: value.into() }
+    }
+
+    /// A point tombstone.
+    pub fn delete(key: impl Into<Vec<u8>>, sequence: u64) -> Self {
+        Self { key: key.into(), sequence: Sequence(sequence), kind: EntryKind::Delete, value: Vec::new() }
+    }
+
+    /// The same entry, borrowed.
+    pub fn entry(&self) -> Entry<'_> {
+        Entry { key: &self.key, sequence: self.sequence, kind: self.kind, value: &self.value }
+    }
+
+    /// Its place in entry order, for [`compare`].
+    pub fn place(&self) -> (&[u8], Sequence) {
+        (&self.key, self.sequence)
+    }
+}
+
+impl From<Entry<'_>> for OwnedEntry {
+    fn from(entry: Entry<'_>) -> Self {
+        Self { key: entry.key.to_vec(), sequence: entry.sequence, kind: entry.kind, value: entry.value.to_vec() }
+    }
+}
+
 /// [`Entry::raw_bytes`] of an entry with a key and a value of these lengths.
 pub fn raw_bytes(key_bytes: usize, value_bytes: usize) -> u64 {
     key_bytes as u64 + value_bytes as u64 + 8

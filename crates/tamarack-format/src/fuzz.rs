@@ -9,12 +9,9 @@ use std::ops::ControlFlow;
 
 use crate::block::{Block, BlockBuilder, BlockCursor, Versions};
 use crate::checksum::{FileKind, Place};
-use crate::entry::{self, Entry, EntryKind, Sequence};
+use crate::entry::{self, OwnedEntry, Sequence};
 use crate::fences::{FIRST_PLACE, Fences};
 use crate::stored::{BlockHandle, Flaw, open_block};
-
-/// An owned entry.
-type Owned = (Vec<u8>, Sequence, EntryKind, Vec<u8>);
 
 /// Decodes the input as the payload of a block, and as a compressed body.
 pub fn block(input: &[u8]) {
@@ -27,7 +24,7 @@ pub fn block(input: &[u8]) {
         poke_block(&block);
         return;
     };
-    let ascending = entries.windows(2).all(|pair| place_of(&pair[0]) < place_of(&pair[1]));
+    let ascending = entries.windows(2).all(|pair| entry::compare(pair[0].place(), pair[1].place()).is_lt());
     if sound && ascending {
         check_block(&block, &entries);
         check_block(&block.indexed(), &entries);
@@ -48,12 +45,12 @@ fn open_block_as(tag: u8, body: &[u8]) {
     let _ = open_block(Cow::Owned(stored), place, &handle);
 }
 
-fn walk_block(block: &Block) -> Result<Vec<Owned>, Flaw> {
+fn walk_block(block: &Block) -> Result<Vec<OwnedEntry>, Flaw> {
     let mut cursor = BlockCursor::default();
     let mut entries = Vec::new();
     cursor.seek_first(block)?;
     while let Some(entry) = cursor.entry(block) {
-        entries.push(owned(entry));
+        entries.push(OwnedEntry::from(entry));
         cursor.next(block)?;
     }
     Ok(entries)
@@ -83,23 +80,23 @@ fn poke_block(block: &Block) {
 }
 
 /// A sound block yields the same entries in every way to read it.
-fn check_block(block: &Block, entries: &[Owned]) {
+fn check_block(block: &Block, entries: &[OwnedEntry]) {
     let mut cursor = BlockCursor::default();
     cursor.seek_last(block).expect("sound");
     for expected in entries.iter().rev() {
-        assert_eq!(cursor.entry(block).map(owned).as_ref(), Some(expected));
+        assert_eq!(cursor.entry(block).map(OwnedEntry::from).as_ref(), Some(expected));
         cursor.prev(block).expect("sound");
     }
     assert_eq!(cursor.entry(block), None);
     for (i, expected) in entries.iter().enumerate() {
-        let (key, sequence) = (&expected.0[..], expected.1);
+        let (key, sequence) = expected.place();
         cursor.seek(block, key, sequence).expect("sound");
-        assert_eq!(cursor.entry(block).map(owned).as_ref(), Some(expected));
+        assert_eq!(cursor.entry(block).map(OwnedEntry::from).as_ref(), Some(expected));
         cursor.seek_before(block, key, sequence).expect("sound");
-        assert_eq!(cursor.entry(block).map(owned).as_ref(), i.checked_sub(1).map(|i| &entries[i]));
+        assert_eq!(cursor.entry(block).map(OwnedEntry::from).as_ref(), i.checked_sub(1).map(|i| &entries[i]));
         let mut first = None;
         let ended = block.versions(key, sequence, &mut |entry| {
-            first = Some(owned(entry));
+            first = Some(OwnedEntry::from(entry));
             ControlFlow::Break(())
         });
         assert_eq!((ended, first.as_ref()), (Ok(Versions::Stopped), Some(expected)));
@@ -107,22 +104,13 @@ fn check_block(block: &Block, entries: &[Owned]) {
 }
 
 /// Entries that are written again read the same.
-fn check_rebuilt(entries: &[Owned]) {
+fn check_rebuilt(entries: &[OwnedEntry]) {
     let mut builder = BlockBuilder::new(3);
-    entries.iter().for_each(|(key, sequence, kind, value)| {
-        builder.add(&Entry { key, sequence: *sequence, kind: *kind, value });
+    entries.iter().for_each(|entry| {
+        builder.add(&entry.entry());
     });
     let mut payload = Vec::new();
     builder.finish_into(&mut payload);
     let again = Block::decode(payload).and_then(|block| walk_block(&block));
     assert_eq!(again.as_deref(), Ok(entries));
-}
-
-fn owned(entry: Entry<'_>) -> Owned {
-    (entry.key.to_vec(), entry.sequence, entry.kind, entry.value.to_vec())
-}
-
-/// A value with the order of entries.
-fn place_of(entry: &Owned) -> impl Ord {
-    (entry.0.clone(), std::cmp::Reverse(entry.1))
 }

@@ -65,6 +65,23 @@ impl KeyRange {
         Self { from: Some(prefix.into()), to: after_prefix(prefix) }
     }
 
+    /// Makes the range of the keys in both ranges.
+    #[must_use]
+    pub fn and(&self, other: &Self) -> Self {
+        let to = match (&self.to, &other.to) {
+            (Some(to), Some(other)) => Some(to.min(other)),
+            (to, other) => to.as_ref().or(other.as_ref()),
+        };
+        // No lower bound is below every other one.
+        Self { from: (&self.from).max(&other.from).clone(), to: to.cloned() }
+    }
+
+    /// Returns the bounds, as the standard library has them.
+    pub fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
+        let from = self.from.as_deref().map_or(Bound::Unbounded, Bound::Included);
+        (from, self.to.as_deref().map_or(Bound::Unbounded, Bound::Excluded))
+    }
+
     /// Returns true if `key` is below the range.
     #[inline]
     pub fn starts_after(&self, key: &[u8]) -> bool {

@@ -5,30 +5,8 @@ use std::ops::ControlFlow;
 
 use tamarack_env::Random;
 use tamarack_format::block::{Block, BlockBuilder, BlockCursor, Flaw, Versions};
-use tamarack_format::entry::{self, Entry, EntryKind, Sequence};
+use tamarack_format::entry::{self, EntryKind, OwnedEntry, Sequence};
 use tamarack_format::prefixes::common_prefix;
-
-#[derive(Clone, PartialEq, Eq, Debug)]
-struct Owned {
-    key: Vec<u8>,
-    sequence: Sequence,
-    kind: EntryKind,
-    value: Vec<u8>,
-}
-
-impl Owned {
-    fn as_entry(&self) -> Entry<'_> {
-        Entry { key: &self.key, sequence: self.sequence, kind: self.kind, value: &self.value }
-    }
-
-    fn of(entry: Entry<'_>) -> Self {
-        Self { key: entry.key.to_vec(), sequence: entry.sequence, kind: entry.kind, value: entry.value.to_vec() }
-    }
-
-    fn is_before(&self, key: &[u8], sequence: Sequence) -> bool {
-        entry::compare((&self.key, self.sequence), (key, sequence)).is_lt()
-    }
-}
 
 fn varint(out: &mut Vec<u8>, value: u64) {
     if value < 128 {
@@ -40,7 +18,7 @@ fn varint(out: &mut Vec<u8>, value: u64) {
 }
 
 /// The payload that `docs/FORMAT.md` describes.
-fn twin_payload(entries: &[Owned], restart_interval: usize) -> Vec<u8> {
+fn twin_payload(entries: &[OwnedEntry], restart_interval: usize) -> Vec<u8> {
     let (mut out, mut restarts) = (Vec::new(), Vec::new());
     for (i, entry) in entries.iter().enumerate() {
         let shared = if i % restart_interval == 0 {
@@ -68,12 +46,12 @@ fn twin_payload(entries: &[Owned], restart_interval: usize) -> Vec<u8> {
     out
 }
 
-fn payload(entries: &[Owned], restart_interval: usize) -> Vec<u8> {
+fn payload(entries: &[OwnedEntry], restart_interval: usize) -> Vec<u8> {
     let mut builder = BlockBuilder::new(restart_interval);
     let mut expected_bytes = 0;
     for entry in entries {
-        expected_bytes = builder.plan(&entry.as_entry()).payload_bytes;
-        builder.add(&entry.as_entry());
+        expected_bytes = builder.plan(&entry.entry()).payload_bytes;
+        builder.add(&entry.entry());
     }
     let mut payload = Vec::new();
     builder.finish_into(&mut payload);
@@ -81,14 +59,14 @@ fn payload(entries: &[Owned], restart_interval: usize) -> Vec<u8> {
     payload
 }
 
-fn random_entries(random: &Random) -> Vec<Owned> {
+fn random_entries(random: &Random) -> Vec<OwnedEntry> {
     let below = |bound: u64| random.next() % bound;
     let (count, alphabet, key_bytes_max) = (1 + below(60), 1 + below(3), below(12));
-    let mut entries: Vec<Owned> = (0..count)
+    let mut entries: Vec<OwnedEntry> = (0..count)
         .map(|_| {
             let kind = EntryKind::from_number(1 + below(6) as u8).expect("a kind");
             let value_bytes = if kind.has_value() { below(2) * below(300) } else { 0 };
-            Owned {
+            OwnedEntry {
                 key: (0..below(key_bytes_max + 1)).map(|_| [b'a', 0, 0xFF][below(alphabet) as usize]).collect(),
                 sequence: [Sequence::MAX, Sequence(below(5)), Sequence(below(1 << 40))][below(3) as usize],
                 kind,
@@ -101,13 +79,13 @@ fn random_entries(random: &Random) -> Vec<Owned> {
     entries
 }
 
-fn stands_on(cursor: &BlockCursor, block: &Block) -> Option<Owned> {
-    cursor.entry(block).map(Owned::of)
+fn stands_on(cursor: &BlockCursor, block: &Block) -> Option<OwnedEntry> {
+    cursor.entry(block).map(OwnedEntry::from)
 }
 
 /// Every search for one place agrees with the twin's.
-fn check_searches(block: &Block, entries: &[Owned], key: &[u8], sequence: Sequence) {
-    let first = entries.partition_point(|entry| entry.is_before(key, sequence));
+fn check_searches(block: &Block, entries: &[OwnedEntry], key: &[u8], sequence: Sequence) {
+    let first = entries.partition_point(|entry| entry::compare(entry.place(), (key, sequence)).is_lt());
     let what = format!("{key:?} {sequence:?} in {entries:?}");
 
     let mut cursor = BlockCursor::default();
@@ -118,10 +96,10 @@ fn check_searches(block: &Block, entries: &[Owned], key: &[u8], sequence: Sequen
 
     let mut versions = Vec::new();
     let ended = block.versions(key, sequence, &mut |entry| {
-        versions.push(Owned::of(entry));
+        versions.push(OwnedEntry::from(entry));
         ControlFlow::Continue(())
     });
-    let expected: Vec<Owned> = entries[first..].iter().take_while(|entry| entry.key == key).cloned().collect();
+    let expected: Vec<OwnedEntry> = entries[first..].iter().take_while(|entry| entry.key == key).cloned().collect();
     let at_end = first + expected.len() == entries.len();
     assert_eq!(versions, expected, "versions {what}");
     assert_eq!(ended, Ok(if at_end { Versions::BlockEnded } else { Versions::Complete }), "versions {what}");
@@ -257,7 +235,7 @@ fn altered_payloads_are_read_without_panic() {
 #[test]
 #[should_panic(expected = "not inside a block")]
 fn a_range_of_foreign_bytes_is_our_own_mistake() {
-    let entry = Owned { key: vec![], sequence: Sequence(1), kind: EntryKind::Put, value: b"value".to_vec() };
+    let entry = OwnedEntry { key: vec![], sequence: Sequence(1), kind: EntryKind::Put, value: b"value".to_vec() };
     let block = Block::decode(payload(&[entry], 1)).expect("sound");
     block.range_of(&[1, 2, 3].map(|byte| byte + block.bytes().len() as u8));
 }

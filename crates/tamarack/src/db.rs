@@ -1,7 +1,7 @@
 //! [`Db`]: the handle of an open database. Each method calls one part of the engine.
 
 use std::fmt;
-use std::ops::{Bound, RangeBounds};
+use std::ops::RangeBounds;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -46,27 +46,10 @@ pub struct Db {
     engine: Arc<Engine>,
 }
 
-/// Returns the range of keys between two bounds.
-fn key_range<K: AsRef<[u8]>>(range: &impl RangeBounds<K>) -> KeyRange {
-    let past = |key: &[u8]| key.iter().copied().chain([0]).collect::<Key>();
-    let exactly = |key: &[u8]| Key::from(key);
-    // A bound longer than any key is replaced by the successor of its longest prefix that can be a
-    // key, so that edits store short bounds.
-    let bound = |key: &K, make: &dyn Fn(&[u8]) -> Key| match key.as_ref().get(..KEY_BYTES_MAX + 1) {
-        Some(longer) => past(&longer[..KEY_BYTES_MAX]),
-        None => make(key.as_ref()),
-    };
-    let from = match range.start_bound() {
-        Bound::Unbounded => None,
-        Bound::Included(key) => Some(bound(key, &exactly)),
-        Bound::Excluded(key) => Some(bound(key, &past)),
-    };
-    let to = match range.end_bound() {
-        Bound::Unbounded => None,
-        Bound::Included(key) => Some(bound(key, &past)),
-        Bound::Excluded(key) => Some(bound(key, &exactly)),
-    };
-    KeyRange { from, to }
+/// Returns a bound that edits can store: one longer than any key is replaced by the successor of
+/// its longest prefix that can be a key.
+fn shortened(bound: Key) -> Key {
+    if bound.len() > KEY_BYTES_MAX { [&bound[..KEY_BYTES_MAX], &[0]].concat().into() } else { bound }
 }
 
 /// Pause of all compactions until it is dropped; see [`Db::pause_compactions`].
@@ -343,7 +326,8 @@ impl Db {
     /// # Errors
     /// As [`Db::compact`].
     pub fn compact_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<()> {
-        let range = key_range(&range);
+        let KeyRange { from, to } = KeyRange::within(range);
+        let range = KeyRange { from: from.map(shortened), to: to.map(shortened) };
         if range.is_empty() {
             return Ok(());
         }

@@ -15,13 +15,14 @@ use tamarack_env::{Env, MemoryEnv};
 
 use tamarack_format::fuzz::block;
 
-use crate::entry::{Entry, EntryKind, Query, Sequence};
+use crate::entry::{Query, Sequence};
 use crate::error::Result;
 use crate::format::checksum::FileKind;
 use crate::format::checksum_repair::repair_checksums;
 use crate::format::coding::Reader;
 use crate::format::current::encode_current;
 use crate::format::edit::Edit;
+use crate::format::entry::OwnedEntry;
 use crate::format::meta::{EditNumber, TableId};
 use crate::format::names::FileName;
 use crate::format::record::{self, FileHeader, RecordBuffer};
@@ -59,9 +60,6 @@ pub mod journal_input {
     pub const KINDS: u8 = 3;
 }
 
-/// An owned entry.
-type Owned = (Vec<u8>, Sequence, EntryKind, Vec<u8>);
-
 /// A segment of the WAL, a manifest, or a manifest's edits, as the first byte says. Checksums are
 /// made to fit first, so that inputs get past them. What was recovered can be recovered, and says
 /// the same.
@@ -94,7 +92,7 @@ fn recover_segment_twice(bytes: &[u8]) {
 }
 
 /// The entries that a recovery of the WAL gives, and where it ends.
-fn recover_segment(env: Arc<dyn Env>) -> Result<(Vec<Owned>, u64)> {
+fn recover_segment(env: Arc<dyn Env>) -> Result<(Vec<OwnedEntry>, u64)> {
     let settings = RecoverySettings {
         env,
         dir: PathBuf::new(),
@@ -106,7 +104,7 @@ fn recover_segment(env: Arc<dyn Env>) -> Result<(Vec<Owned>, u64)> {
     };
     let mut entries = Vec::new();
     let recovered = wal::recover(&settings, &mut |_, entry| {
-        entries.push((entry.key.to_vec(), entry.sequence, entry.kind, entry.value.to_vec()));
+        entries.push(OwnedEntry::from(entry));
         Ok(())
     })?;
     Ok((entries, recovered.end.0))
@@ -215,28 +213,24 @@ fn open_table(bytes: &[u8]) -> Result<Arc<Table>> {
     Table::open(&TableStorage::buffered(env, 1 << 20), Path::new(""), database, &meta)
 }
 
-fn walk_table(table: &Arc<Table>, forward: bool) -> Result<Vec<Owned>> {
+fn walk_table(table: &Arc<Table>, forward: bool) -> Result<Vec<OwnedEntry>> {
     let mut cursor = table.cursor(ReadPolicy::Cached);
     let mut entries = Vec::new();
     if forward { cursor.seek_first() } else { cursor.seek_last() }?;
     while let Some(entry) = cursor.entry() {
-        entries.push(owned(entry));
+        entries.push(OwnedEntry::from(entry));
         if forward { cursor.next() } else { cursor.prev() }?;
     }
     Ok(entries)
 }
 
-fn check_get(table: &Table, expected: &Owned) {
+fn check_get(table: &Table, expected: &OwnedEntry) {
     let mut found = None;
-    let query = Query::new(&expected.0, expected.1);
+    let query = Query::new(&expected.key, expected.sequence);
     let answer = table.get(query, &LookupTally::default(), &mut |entry, _| {
-        found = Some(owned(entry));
+        found = Some(OwnedEntry::from(entry));
         ControlFlow::Break(())
     });
     assert!(answer.is_ok(), "{answer:?}");
     assert_eq!(found.as_ref(), Some(expected));
-}
-
-fn owned(entry: Entry<'_>) -> Owned {
-    (entry.key.to_vec(), entry.sequence, entry.kind, entry.value.to_vec())
 }

@@ -1,8 +1,7 @@
 //! `tamarack scan`: prints the records whose keys lie in a range.
 
-use std::ops::Bound;
-
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
+use tamarack_format::key_range::KeyRange;
 
 use super::export;
 use crate::outcome::{Failure, Outcome};
@@ -55,8 +54,8 @@ pub(super) fn range_arguments() -> [Arg; 3] {
 
 /// The range of keys that [`range_arguments`] select; `None` if it is empty.
 pub(super) fn given_range(matches: &ArgMatches) -> Result<Option<KeyRange>, Failure> {
-    let prefix = text_value(matches, "prefix")?.unwrap_or_default();
-    Ok(range(text_value(matches, "from")?, text_value(matches, "to")?, &prefix))
+    let [from, to, prefix] = ["from", "to", "prefix"].map(|name| text_value(matches, name));
+    Ok(range(from?.as_deref(), to?.as_deref(), &prefix?.unwrap_or_default()))
 }
 
 fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure> {
@@ -66,7 +65,7 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
     let db = database::open_to_read(matches, output)?;
     let format = export::format(matches, output);
     if let Some(range) = range {
-        let entries = db.scan(range);
+        let entries = db.scan::<&[u8]>(range.bounds());
         if matches.get_flag("reverse") {
             export::print(entries.rev().take(limit), format, output)?;
         } else {
@@ -77,29 +76,10 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
     Ok(Outcome::Done)
 }
 
-/// A range of keys: lower bound inclusive, upper bound exclusive.
-pub(super) type KeyRange = (Bound<Vec<u8>>, Bound<Vec<u8>>);
-
 /// The keys in `from..to` with the prefix `prefix`; `None` if that range is empty.
-fn range(from: Option<Vec<u8>>, to: Option<Vec<u8>>, prefix: &[u8]) -> Option<KeyRange> {
-    let start = from.unwrap_or_default().max(prefix.to_vec());
-    let end = match (to, after_prefix(prefix)) {
-        (Some(a), Some(b)) => Some(a.min(b)),
-        (a, b) => a.or(b),
-    };
-    if end.as_ref().is_some_and(|end| *end <= start) {
-        return None;
-    }
-    Some((Bound::Included(start), end.map_or(Bound::Unbounded, Bound::Excluded)))
-}
-
-/// The least key that is greater than all keys that begin with `prefix`; `None` if there is no such
-/// key.
-fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
-    let last = prefix.iter().rposition(|&byte| byte < 0xff)?;
-    let mut end = prefix[..=last].to_vec();
-    end[last] += 1;
-    Some(end)
+fn range(from: Option<&[u8]>, to: Option<&[u8]>, prefix: &[u8]) -> Option<KeyRange> {
+    let range = KeyRange::new(from, to).and(&KeyRange::with_prefix(prefix));
+    (!range.is_empty()).then_some(range)
 }
 
 #[cfg(test)]
@@ -123,10 +103,8 @@ mod tests {
             let expected = from.as_ref().is_none_or(|from| *from <= key)
                 && to.as_ref().is_none_or(|to| key < *to)
                 && key.starts_with(&prefix);
-            let within = range(from.clone(), to.clone(), &prefix).is_some_and(|range| {
-                use std::ops::RangeBounds;
-                range.contains(&key)
-            });
+            let range = range(from.as_deref(), to.as_deref(), &prefix);
+            let within = range.is_some_and(|range| range.contains(&key));
             assert_eq!(within, expected, "{key:?} in {from:?}..{to:?} with prefix {prefix:?}");
         }
     }

@@ -15,6 +15,7 @@ use tamarack_env::sync::{Mutex, Rank};
 use crate::compaction::output::CompactionOutput;
 use crate::database::{Activity, Database};
 use crate::error::Error;
+use crate::stats::Counters;
 
 /// Pause between a failure and the next attempt.
 pub const PAUSE: Duration = Duration::from_millis(500);
@@ -24,6 +25,7 @@ pub const PAUSE: Duration = Duration::from_millis(500);
 pub struct Retry {
     env: Arc<dyn Env>,
     database: Arc<Database>,
+    counters: Arc<Counters>,
     activity: Activity,
     /// The end of the pause after the last attempt, which failed; `None` if it succeeded.
     failed: Mutex<Option<Duration>>,
@@ -56,8 +58,8 @@ impl Attempts {
 
 impl Retry {
     /// Makes a state without a pause.
-    pub fn new(env: Arc<dyn Env>, database: Arc<Database>, activity: Activity) -> Self {
-        Self { env, database, activity, failed: Mutex::new(Rank::Retry, None) }
+    pub fn new(env: Arc<dyn Env>, database: Arc<Database>, counters: Arc<Counters>, activity: Activity) -> Self {
+        Self { env, database, counters, activity, failed: Mutex::new(Rank::Retry, None) }
     }
 
     /// Returns the end of the present pause; `None` if there is none.
@@ -73,7 +75,7 @@ impl Retry {
     /// Ends an attempt that failed with `error`. Another follows after [`Retry::pause`], unless the
     /// error stops writing.
     pub fn failed(&self, outputs: impl IntoIterator<Item = CompactionOutput>, error: Error) {
-        report(&self.database, self.activity, outputs, error, PAUSE);
+        self.report(outputs, error, PAUSE);
         *self.failed.lock() = Some(self.env.now() + PAUSE);
     }
 
@@ -81,23 +83,23 @@ impl Retry {
     pub fn succeeded(&self) {
         *self.failed.lock() = None;
     }
-}
 
-/// Reports a failed attempt, which is repeated after `pause` unless the error stops writing, and
-/// removes its files.
-pub(super) fn report(
-    database: &Database,
-    activity: Activity,
-    outputs: impl IntoIterator<Item = CompactionOutput>,
-    error: Error,
-    pause: Duration,
-) {
-    tracing::error!(%error, ?activity, "background job failed");
-    if let Error::Stopped { .. } = error {
-        // The tables stay: whether an edit names them is unknown until the manifest is read again.
-        database.health.report_stop(error);
-        return;
+    /// Counts and reports a failed attempt, which is repeated after `pause` unless the error stops
+    /// writing, and removes its files.
+    pub(super) fn report(&self, outputs: impl IntoIterator<Item = CompactionOutput>, error: Error, pause: Duration) {
+        let failures = match self.activity {
+            Activity::Flush => &self.counters.flush_failures,
+            Activity::Compaction => &self.counters.compaction_failures,
+        };
+        failures.add(1);
+        tracing::error!(%error, activity = ?self.activity, "background job failed");
+        if let Error::Stopped { .. } = error {
+            // The tables stay: whether an edit names them is unknown until the manifest is read
+            // again.
+            self.database.health.report_stop(error);
+            return;
+        }
+        outputs.into_iter().for_each(CompactionOutput::discard);
+        self.database.health.report_retry(self.activity, error, pause);
     }
-    outputs.into_iter().for_each(CompactionOutput::discard);
-    database.health.report_retry(activity, error, pause);
 }

@@ -123,18 +123,19 @@ mod tests {
     //! Tests: all readers read the same from what is kept, and no more is kept than defined.
 
     use super::*;
-    use crate::merge::sorted::{EntryVersion, Random, RandomVersions as _, SortedSource};
+    use crate::format::entry::OwnedEntry;
+    use crate::merge::sorted::{Random, RandomVersions as _, SortedSource};
 
     #[test]
     fn the_picture_in_the_documentation() {
         let versions: Vec<_> =
-            [12, 9, 7, 4, 3].into_iter().map(|sequence| EntryVersion::put("k", sequence, "")).collect();
+            [12, 9, 7, 4, 3].into_iter().map(|sequence| OwnedEntry::put("k", sequence, "")).collect();
         assert_eq!(kept_sequences(&versions, &[5, 10], true), [12, 9, 4]);
     }
 
     #[test]
     fn a_tombstone_goes_only_when_nothing_older_is_left() {
-        let versions = [EntryVersion::delete("k", 8), EntryVersion::put("k", 3, "")];
+        let versions = [OwnedEntry::delete("k", 8), OwnedEntry::put("k", 3, "")];
         assert_eq!(kept_sequences(&versions, &[10], false), [0; 0], "no reader needs either");
         assert_eq!(kept_sequences(&versions, &[10], true), [8], "an older run may hold the key");
         assert_eq!(kept_sequences(&versions, &[5, 10], false), [8, 3], "10 would see 3 again");
@@ -180,7 +181,7 @@ mod tests {
                     );
                 }
             }
-            let is_range_delete = |version: &&EntryVersion| version.kind == EntryKind::RangeDelete;
+            let is_range_delete = |version: &&OwnedEntry| version.kind == EntryKind::RangeDelete;
             assert_eq!(
                 kept.iter().filter(is_range_delete).count(),
                 versions.versions().iter().filter(is_range_delete).count(),
@@ -190,7 +191,7 @@ mod tests {
     }
 
     /// The naive definition.
-    fn is_needed(version: &EntryVersion, all: &[EntryVersion], readable: &[Sequence], older_may_exist: bool) -> bool {
+    fn is_needed(version: &OwnedEntry, all: &[OwnedEntry], readable: &[Sequence], older_may_exist: bool) -> bool {
         let read_by = |reader: Sequence| {
             all.iter().filter(|v| v.key == version.key && v.sequence <= reader).max_by_key(|v| v.sequence)
                 == Some(version)
@@ -204,7 +205,7 @@ mod tests {
     /// What a reader sees of a key: all versions from the youngest visible one down to the first
     /// put or delete, or to older runs. An absent key is an empty list, for whatever reason it is
     /// absent.
-    fn fold(versions: &[EntryVersion], key: &[u8], reader: Sequence, older_may_exist: bool) -> Vec<Vec<u8>> {
+    fn fold(versions: &[OwnedEntry], key: &[u8], reader: Sequence, older_may_exist: bool) -> Vec<Vec<u8>> {
         let mut met = Vec::new();
         for version in versions.iter().filter(|v| v.key == key && v.sequence <= reader) {
             match version.kind {
@@ -223,12 +224,12 @@ mod tests {
         met
     }
 
-    fn retain(versions: &[EntryVersion], readable: &[Sequence], older_may_exist: bool) -> Vec<EntryVersion> {
+    fn retain(versions: &[OwnedEntry], readable: &[Sequence], older_may_exist: bool) -> Vec<OwnedEntry> {
         let mut retain = Retain::new(readable.to_vec());
         versions.iter().filter(|version| retain.keep(&version.entry(), || older_may_exist)).cloned().collect()
     }
 
-    fn kept_sequences(versions: &[EntryVersion], readable: &[u64], older_may_exist: bool) -> Vec<u64> {
+    fn kept_sequences(versions: &[OwnedEntry], readable: &[u64], older_may_exist: bool) -> Vec<u64> {
         let readable: Vec<_> = readable.iter().copied().map(Sequence).collect();
         retain(versions, &readable, older_may_exist).iter().map(|version| version.sequence.0).collect()
     }
@@ -238,7 +239,7 @@ mod tests {
     }
 
     /// Few keys, so that each has many versions.
-    fn versions_of_all_kinds(random: &mut Random) -> Vec<EntryVersion> {
+    fn versions_of_all_kinds(random: &mut Random) -> Vec<OwnedEntry> {
         let kinds = [
             EntryKind::Put,
             EntryKind::Delete,
@@ -252,7 +253,7 @@ mod tests {
             .map(|sequence| {
                 let kind = *random.pick(&kinds);
                 let value = if kind.has_value() { sequence.to_string().into_bytes() } else { Vec::new() };
-                EntryVersion { key: vec![random.below(4) as u8], sequence: Sequence(sequence), kind, value }
+                OwnedEntry { key: vec![random.below(4) as u8], sequence: Sequence(sequence), kind, value }
             })
             .collect()
     }

@@ -7,40 +7,14 @@ use std::path::Path;
 pub(crate) use tamarack_testing::Random;
 
 use super::Source;
-use crate::entry::{Entry, EntryKind, Sequence, compare};
+use crate::entry::{Entry, Sequence, compare};
 use crate::error::{Error, Result};
+use crate::format::entry::OwnedEntry;
 use crate::format::prefixes::common_prefix;
-
-/// One version of one key, owned.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct EntryVersion {
-    pub(crate) key: Vec<u8>,
-    pub(crate) sequence: Sequence,
-    pub(crate) kind: EntryKind,
-    pub(crate) value: Vec<u8>,
-}
-
-impl EntryVersion {
-    pub(crate) fn put(key: impl Into<Vec<u8>>, sequence: u64, value: impl Into<Vec<u8>>) -> Self {
-        Self { key: key.into(), sequence: Sequence(sequence), kind: EntryKind::Put, value: value.into() }
-    }
-
-    pub(crate) fn delete(key: impl Into<Vec<u8>>, sequence: u64) -> Self {
-        Self { key: key.into(), sequence: Sequence(sequence), kind: EntryKind::Delete, value: Vec::new() }
-    }
-
-    pub(crate) fn entry(&self) -> Entry<'_> {
-        Entry { key: &self.key, sequence: self.sequence, kind: self.kind, value: &self.value }
-    }
-
-    fn place(&self) -> (&[u8], Sequence) {
-        (&self.key, self.sequence)
-    }
-}
 
 /// A sorted vector as a [`Source`]. Can inject failures, and counts the calls of `entry`.
 pub(crate) struct SortedSource {
-    versions: Vec<EntryVersion>,
+    versions: Vec<OwnedEntry>,
     at: Option<usize>,
     calls_until_failure: Option<u64>,
     entry_calls: Cell<u64>,
@@ -52,7 +26,7 @@ pub(crate) struct SortedSource {
 }
 
 impl SortedSource {
-    pub(crate) fn new(mut versions: Vec<EntryVersion>) -> Self {
+    pub(crate) fn new(mut versions: Vec<OwnedEntry>) -> Self {
         versions.sort_by(|a, b| compare(a.place(), b.place()));
         let knows_shared = !versions.len().is_multiple_of(3);
         let (left, passed) = (None, None);
@@ -64,7 +38,7 @@ impl SortedSource {
         self.calls_until_failure = Some(calls);
     }
 
-    pub(crate) fn versions(&self) -> &[EntryVersion] {
+    pub(crate) fn versions(&self) -> &[OwnedEntry] {
         &self.versions
     }
 
@@ -152,7 +126,7 @@ pub(crate) trait RandomVersions {
     fn key(&mut self) -> Vec<u8>;
 
     /// Up to `count` versions of random keys, with different sequences, in commit order.
-    fn versions(&mut self, count: u64) -> Vec<EntryVersion>;
+    fn versions(&mut self, count: u64) -> Vec<OwnedEntry>;
 }
 
 impl RandomVersions for Random {
@@ -162,12 +136,12 @@ impl RandomVersions for Random {
         [start, end].concat()
     }
 
-    fn versions(&mut self, count: u64) -> Vec<EntryVersion> {
+    fn versions(&mut self, count: u64) -> Vec<OwnedEntry> {
         let count = self.below(count + 1);
         (1..=count)
             .map(|sequence| match self.below(4) {
-                0 => EntryVersion::delete(self.key(), sequence),
-                _ => EntryVersion::put(self.key(), sequence, sequence.to_string()),
+                0 => OwnedEntry::delete(self.key(), sequence),
+                _ => OwnedEntry::put(self.key(), sequence, sequence.to_string()),
             })
             .collect()
     }

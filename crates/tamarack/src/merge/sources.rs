@@ -396,7 +396,8 @@ mod tests {
     //! entries.
 
     use super::*;
-    use crate::merge::sorted::{EntryVersion, Random, RandomVersions as _, SortedSource};
+    use crate::format::entry::OwnedEntry;
+    use crate::merge::sorted::{Random, RandomVersions as _, SortedSource};
 
     #[test]
     fn random_walks_agree_with_one_sorted_vector() {
@@ -421,7 +422,7 @@ mod tests {
             let versions = random.versions(500);
             let mut merged = MergedSource::new(deal(&mut random, versions.clone(), 7)).unwrap();
             let model = SortedSource::new(versions);
-            let expected: Vec<_> = model.versions().iter().map(EntryVersion::entry).collect();
+            let expected: Vec<_> = model.versions().iter().map(OwnedEntry::entry).collect();
 
             let mut met = 0;
             merged.seek_first().unwrap();
@@ -476,7 +477,7 @@ mod tests {
         let source = |first: u32| {
             let numbers = (first..1600).step_by(16);
             SortedSource::new(
-                numbers.map(|n| EntryVersion::put(format!("all-keys-begin-like-this-{n:04}"), 1, "")).collect(),
+                numbers.map(|n| OwnedEntry::put(format!("all-keys-begin-like-this-{n:04}"), 1, "")).collect(),
             )
         };
         let mut merged = MergedSource::new((0..16).map(source).collect()).unwrap();
@@ -521,7 +522,7 @@ mod tests {
     }
 
     /// Gives every version to one of `count` sources.
-    fn deal(random: &mut Random, versions: Vec<EntryVersion>, count: usize) -> Vec<SortedSource> {
+    fn deal(random: &mut Random, versions: Vec<OwnedEntry>, count: usize) -> Vec<SortedSource> {
         let mut hands = vec![Vec::new(); count];
         for version in versions {
             if count > 0 {

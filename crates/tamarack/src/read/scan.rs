@@ -178,8 +178,9 @@ mod tests {
     use std::io;
 
     use super::*;
+    use crate::format::entry::OwnedEntry;
     use crate::merge::MergedSource;
-    use crate::merge::sorted::{EntryVersion, Random, RandomVersions as _, SortedSource};
+    use crate::merge::sorted::{Random, RandomVersions as _, SortedSource};
     use crate::read::visible::tests::{dir, random_range, visible};
 
     #[test]
@@ -283,7 +284,7 @@ mod tests {
 
     /// Distributes the versions among three sources, the same way each time; `made` counts the
     /// calls.
-    fn three_sources(versions: &[EntryVersion], made: &Cell<u32>) -> MergedSource<SortedSource> {
+    fn three_sources(versions: &[OwnedEntry], made: &Cell<u32>) -> MergedSource<SortedSource> {
         made.set(made.get() + 1);
         let hand = |n: u64| versions.iter().filter(|v| v.sequence.0 * 7 / 5 % 3 == n).cloned().collect();
         MergedSource::new((0..3).map(|n| SortedSource::new(hand(n))).collect()).unwrap()

@@ -304,7 +304,8 @@ pub(crate) mod tests {
     use std::ops::Bound;
 
     use super::*;
-    use crate::merge::sorted::{EntryVersion, Random, RandomVersions as _, SortedSource};
+    use crate::format::entry::OwnedEntry;
+    use crate::merge::sorted::{Random, RandomVersions as _, SortedSource};
 
     /// A directory that errors can name.
     pub(crate) fn dir() -> Arc<Path> {
@@ -315,12 +316,12 @@ pub(crate) mod tests {
     fn the_picture_in_the_documentation() {
         let versions = || {
             vec![
-                EntryVersion::put("a", 9, "a9"),
-                EntryVersion::put("a", 4, "a4"),
-                EntryVersion::delete("b", 7),
-                EntryVersion::put("b", 2, "b2"),
-                EntryVersion::put("c", 8, "c8"),
-                EntryVersion::put("d", 3, "d3"),
+                OwnedEntry::put("a", 9, "a9"),
+                OwnedEntry::put("a", 4, "a4"),
+                OwnedEntry::delete("b", 7),
+                OwnedEntry::put("b", 2, "b2"),
+                OwnedEntry::put("c", 8, "c8"),
+                OwnedEntry::put("d", 3, "d3"),
             ]
         };
         let mut cursor = VisibleCursor::new(SortedSource::new(versions()), Sequence(7), KeyRange::ALL, dir());
@@ -380,8 +381,8 @@ pub(crate) mod tests {
     fn seeks_skip_many_versions_of_one_key() {
         for kind in [EntryKind::Put, EntryKind::Delete] {
             for reader in [4, 5, 10, 2500, 4995, 5004, 5005, 9000] {
-                let mut versions = vec![EntryVersion::put("a", 1, "a"), EntryVersion::put("c", 2, "c")];
-                versions.extend((5..5005).map(|n| EntryVersion { kind, ..EntryVersion::put("b", n, n.to_string()) }));
+                let mut versions = vec![OwnedEntry::put("a", 1, "a"), OwnedEntry::put("c", 2, "c")];
+                versions.extend((5..5005).map(|n| OwnedEntry { kind, ..OwnedEntry::put("b", n, n.to_string()) }));
                 let expected: Vec<_> = visible(&versions, Sequence(reader), &KeyRange::ALL).into_iter().collect();
                 let mut cursor =
                     VisibleCursor::new(SortedSource::new(versions), Sequence(reader), KeyRange::ALL, dir());
@@ -402,7 +403,7 @@ pub(crate) mod tests {
 
     #[test]
     fn unknown_kinds_of_entries_are_refused_in_both_directions() {
-        let merge = EntryVersion { kind: EntryKind::Merge, ..EntryVersion::put("a", 1, "") };
+        let merge = OwnedEntry { kind: EntryKind::Merge, ..OwnedEntry::put("a", 1, "") };
         let mut cursor = VisibleCursor::new(SortedSource::new(vec![merge]), Sequence(7), KeyRange::ALL, dir());
         for found in [cursor.next(), cursor.prev()] {
             assert!(matches!(&found, Err(Error::Unsupported { path, .. }) if *path == *dir()), "{found:?}");
@@ -410,11 +411,7 @@ pub(crate) mod tests {
     }
 
     /// Returns the map after all commits up to `sequence`.
-    pub(crate) fn visible(
-        versions: &[EntryVersion],
-        sequence: Sequence,
-        range: &KeyRange,
-    ) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    pub(crate) fn visible(versions: &[OwnedEntry], sequence: Sequence, range: &KeyRange) -> BTreeMap<Vec<u8>, Vec<u8>> {
         let mut map = BTreeMap::new();
         for version in versions.iter().filter(|version| version.sequence <= sequence) {
             match version.kind {
@@ -427,7 +424,7 @@ pub(crate) mod tests {
     }
 
     /// Returns the same versions, of half a dozen keys.
-    fn crowded(mut versions: Vec<EntryVersion>) -> Vec<EntryVersion> {
+    fn crowded(mut versions: Vec<OwnedEntry>) -> Vec<OwnedEntry> {
         versions.iter_mut().for_each(|version| version.key.truncate(1));
         versions
     }

@@ -12,7 +12,7 @@ use tamarack::internals::Source;
 use tamarack::internals::{FilterKind, FilterSettings, ReadPolicy, Table, TableBuilder, TableSettings, TableStorage};
 use tamarack_env::{Env, MemoryEnv};
 use tamarack_format::block::Compression;
-use tamarack_format::entry::{self, Entry, EntryKind, Sequence};
+use tamarack_format::entry::{self, Entry, EntryKind, OwnedEntry, Sequence};
 use tamarack_format::meta::{EditNumber, TableId, TableMeta};
 use tamarack_format::names::FileName;
 use tamarack_format::prefixes::common_prefix;
@@ -20,24 +20,6 @@ use tamarack_testing::Random;
 
 const DATABASE: u64 = 0xDA7A_BA5E;
 const STEP: tamarack_env::Step = tamarack_env::Step("test: change a file");
-
-#[derive(Clone, PartialEq, Eq, Debug)]
-struct Owned {
-    key: Vec<u8>,
-    sequence: Sequence,
-    kind: EntryKind,
-    value: Vec<u8>,
-}
-
-impl Owned {
-    fn as_entry(&self) -> Entry<'_> {
-        Entry { key: &self.key, sequence: self.sequence, kind: self.kind, value: &self.value }
-    }
-
-    fn of(entry: Entry<'_>) -> Self {
-        Self { key: entry.key.to_vec(), sequence: entry.sequence, kind: entry.kind, value: entry.value.to_vec() }
-    }
-}
 
 /// The shape of random entries.
 struct Style {
@@ -55,7 +37,7 @@ fn random_key(random: &mut Random, style: &Style) -> Vec<u8> {
     (0..random.below(style.key_bytes_max.min(20) + 1)).map(|_| *random.pick(style.alphabet)).collect()
 }
 
-fn random_entries(random: &mut Random, style: &Style) -> Vec<Owned> {
+fn random_entries(random: &mut Random, style: &Style) -> Vec<OwnedEntry> {
     const KINDS: &[EntryKind] = &[
         EntryKind::Put,
         EntryKind::Put,
@@ -65,7 +47,7 @@ fn random_entries(random: &mut Random, style: &Style) -> Vec<Owned> {
         EntryKind::ValuePointer,
         EntryKind::ExpiringPut,
     ];
-    let mut entries: Vec<Owned> = Vec::new();
+    let mut entries: Vec<OwnedEntry> = Vec::new();
     for _ in 0..style.count {
         let key = match entries.last() {
             Some(last) if random.one_in(3) => last.key.clone(),
@@ -77,7 +59,7 @@ fn random_entries(random: &mut Random, style: &Style) -> Vec<Owned> {
         let noisy = random.one_in(2);
         let value = (0..value_bytes).map(|_| if noisy { random.next() as u8 } else { filler }).collect();
         let sequence = if random.one_in(50) { Sequence::MAX } else { Sequence(random.below(style.sequence_max + 1)) };
-        entries.push(Owned { key, sequence, kind, value });
+        entries.push(OwnedEntry { key, sequence, kind, value });
     }
     entries.sort_by(|a, b| entry::compare((&a.key, a.sequence), (&b.key, b.sequence)));
     entries.dedup_by(|a, b| (&a.key, a.sequence) == (&b.key, b.sequence));
@@ -105,14 +87,14 @@ fn memory() -> Arc<dyn Env> {
 }
 
 /// Builds a table whose file has the sequences of the entries without `base`, as an ingest does.
-fn build(env: &dyn Env, settings: TableSettings, entries: &[Owned], base: Sequence) -> TableMeta {
+fn build(env: &dyn Env, settings: TableSettings, entries: &[OwnedEntry], base: Sequence) -> TableMeta {
     let mut builder = TableBuilder::create(env, Path::new("db"), settings).expect("a new file");
     if base > Sequence::ZERO {
         builder = builder.ingested(settings.id);
     }
     for entry in entries {
         let sequence = entry.sequence.without_base(base);
-        builder.add(Entry { sequence, ..entry.as_entry() }).expect("space on the disk");
+        builder.add(Entry { sequence, ..entry.entry() }).expect("space on the disk");
     }
     if base > Sequence::ZERO {
         // Finished in two steps, as the last table of an ingest.
@@ -128,14 +110,14 @@ fn open(env: &Arc<dyn Env>, meta: &TableMeta, cache_bytes: u64) -> Arc<Table> {
 }
 
 /// The table's answer to a query: all versions that a visitor sees before it has `limit`.
-fn versions(table: &Table, query: Query<'_>, limit: usize) -> Vec<Owned> {
+fn versions(table: &Table, query: Query<'_>, limit: usize) -> Vec<OwnedEntry> {
     let mut found = Vec::new();
     let answer = table.get(query, &LookupTally::default(), &mut |entry, holder| {
         match holder {
             Holder::Block(block) => assert_eq!(&block.bytes()[block.range_of(entry.value)], entry.value),
             Holder::Entry(cached) => assert_eq!(cached.value(), entry.value),
         }
-        found.push(Owned::of(entry));
+        found.push(OwnedEntry::from(entry));
         if found.len() == limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     assert_eq!(answer.expect("a whole table").is_break(), found.len() == limit);
@@ -143,23 +125,23 @@ fn versions(table: &Table, query: Query<'_>, limit: usize) -> Vec<Owned> {
 }
 
 /// Compares a cursor's position with one in the list (`None`: no position).
-fn assert_stands(cursor: &impl Source, entries: &[Owned], at: Option<usize>, what: &str) {
-    assert_eq!(cursor.entry(), at.map(|at| entries[at].as_entry()), "{what}");
+fn assert_stands(cursor: &impl Source, entries: &[OwnedEntry], at: Option<usize>, what: &str) {
+    assert_eq!(cursor.entry(), at.map(|at| entries[at].entry()), "{what}");
 }
 
 /// The places to seek: all entries, their neighbours, and some that do not exist.
-fn random_place(random: &mut Random, style: &Style, entries: &[Owned]) -> (Vec<u8>, Sequence) {
+fn random_place(random: &mut Random, style: &Style, entries: &[OwnedEntry]) -> (Vec<u8>, Sequence) {
     let near = &entries[random.below(entries.len() as u64) as usize];
     let key = if random.one_in(3) { random_key(random, style) } else { near.key.clone() };
     let around = near.sequence.0.saturating_sub(1) + random.below(3);
     (key, *random.pick(&[Sequence::MAX, Sequence::ZERO, near.sequence, Sequence(around).min(Sequence::MAX)]))
 }
 
-fn check_gets(random: &mut Random, style: &Style, table: &Table, entries: &[Owned], times: u64) {
+fn check_gets(random: &mut Random, style: &Style, table: &Table, entries: &[OwnedEntry], times: u64) {
     for _ in 0..times {
         let (key, sequence) = random_place(random, style, entries);
         let limit = 1 + random.below(5) as usize;
-        let expected: Vec<Owned> =
+        let expected: Vec<OwnedEntry> =
             entries.iter().filter(|e| e.key == key && e.sequence <= sequence).take(limit).cloned().collect();
         assert_eq!(versions(table, Query::new(&key, sequence), limit), expected, "get {key:?} at {sequence:?}");
     }
@@ -169,7 +151,7 @@ fn check_walks(
     random: &mut Random,
     style: &Style,
     table: &Arc<Table>,
-    entries: &[Owned],
+    entries: &[OwnedEntry],
     read: ReadPolicy,
     steps: u64,
 ) {
@@ -233,7 +215,7 @@ fn check_everything(random: &mut Random, style: &Style, settings: TableSettings,
     let mut entries = random_entries(random, style);
     let env = memory();
     let mut base = Sequence::ZERO;
-    let of_ingest = |entry: &Owned| (1..Sequence::MAX.0 / 2).contains(&entry.sequence.0);
+    let of_ingest = |entry: &OwnedEntry| (1..Sequence::MAX.0 / 2).contains(&entry.sequence.0);
     if random.one_in(2) && entries.iter().any(of_ingest) {
         // Somewhere among the sequences that are looked up.
         base = Sequence(1 + random.below(style.sequence_max.min(Sequence::MAX.0 / 2) + 1));
@@ -244,7 +226,7 @@ fn check_everything(random: &mut Random, style: &Style, settings: TableSettings,
     assert_eq!(meta.sequence_base, base);
     assert_eq!(Some(meta.smallest_sequence), entries.iter().map(|entry| entry.sequence).min());
     assert_eq!(meta.entries, entries.len() as u64);
-    assert_eq!(meta.raw_bytes, entries.iter().map(|e| e.as_entry().raw_bytes()).sum::<u64>());
+    assert_eq!(meta.raw_bytes, entries.iter().map(|e| e.entry().raw_bytes()).sum::<u64>());
     let path = FileName::Table(7).path(Path::new("db"));
     assert_eq!(Table::read_meta(&*env, &path, DATABASE).expect("whole"), meta);
     let table = open(&env, &meta, *random.pick(&[0, 20_000, 10 << 20]));

@@ -13,7 +13,7 @@ use tamarack::{Error, Result};
 use tamarack_env::{Env, MemoryEnv, Step};
 use tamarack_format::VERSION;
 use tamarack_format::block::Compression;
-use tamarack_format::entry::{Entry, EntryKind, Sequence};
+use tamarack_format::entry::{Entry, EntryKind, OwnedEntry, Sequence};
 use tamarack_format::meta::{EditNumber, TableId, TableMeta};
 use tamarack_format::names::FileName;
 use tamarack_format::table::{FOOTER_BYTES, place};
@@ -39,8 +39,6 @@ struct Fixture {
     path: PathBuf,
     bytes: Vec<u8>,
 }
-
-type Owned = (Vec<u8>, Sequence, EntryKind, Vec<u8>);
 
 impl Fixture {
     /// With a filter and digests, as most tables have them.
@@ -87,12 +85,8 @@ impl Fixture {
     }
 }
 
-fn owned(entry: Entry<'_>) -> Owned {
-    (entry.key.to_vec(), entry.sequence, entry.kind, entry.value.to_vec())
-}
-
 /// All ways to read a table; one result each.
-fn read_all_ways(table: &Result<Arc<Table>>) -> Vec<Result<Vec<Owned>>> {
+fn read_all_ways(table: &Result<Arc<Table>>) -> Vec<Result<Vec<OwnedEntry>>> {
     let table = match table {
         Ok(table) => table,
         Err(error) => return vec![Err(error.clone())],
@@ -106,7 +100,7 @@ fn read_all_ways(table: &Result<Arc<Table>>) -> Vec<Result<Vec<Owned>>> {
     for key in ["", "ant", "bee", "bird", "cow", "zebra"] {
         let mut found = Vec::new();
         let answer = table.get(Query::new(key.as_bytes(), Sequence(8)), &LookupTally::default(), &mut |entry, _| {
-            found.push(owned(entry));
+            found.push(OwnedEntry::from(entry));
             ControlFlow::Continue(())
         });
         results.push(answer.map(|_| found));
@@ -114,12 +108,12 @@ fn read_all_ways(table: &Result<Arc<Table>>) -> Vec<Result<Vec<Owned>>> {
     results
 }
 
-fn walk(table: &Arc<Table>, read: ReadPolicy, forward: bool) -> Result<Vec<Owned>> {
+fn walk(table: &Arc<Table>, read: ReadPolicy, forward: bool) -> Result<Vec<OwnedEntry>> {
     let mut cursor = table.cursor(read);
     let mut entries = Vec::new();
     if forward { cursor.seek_first() } else { cursor.seek_last() }?;
     while let Some(entry) = cursor.entry() {
-        entries.push(owned(entry));
+        entries.push(OwnedEntry::from(entry));
         if forward { cursor.next() } else { cursor.prev() }?;
     }
     Ok(entries)
@@ -127,7 +121,7 @@ fn walk(table: &Arc<Table>, read: ReadPolicy, forward: bool) -> Result<Vec<Owned
 
 /// Asserts that the file's state is harmless: every read returns what it did when the file was
 /// whole, or an error that names the file.
-fn assert_harmless(fixture: &Fixture, whole: &[Result<Vec<Owned>>], what: &str) {
+fn assert_harmless(fixture: &Fixture, whole: &[Result<Vec<OwnedEntry>>], what: &str) {
     let table = fixture.open();
     for (now, before) in read_all_ways(&table).iter().zip(whole) {
         match now {

@@ -1,10 +1,9 @@
 //! [`Wanted`]: how much of a file's content is to be shown.
 
-use std::ops::Bound;
-
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
+use tamarack_format::key_range::KeyRange;
 
-use super::super::scan::{KeyRange, given_range, range_arguments};
+use super::super::scan::{given_range, range_arguments};
 use crate::outcome::Failure;
 
 /// What is to be shown besides the outline. Whatever is shown, all is read and checked.
@@ -27,18 +26,7 @@ impl Wanted {
 
     /// True if entries with that key are to be shown.
     pub(super) fn key(&self, key: &[u8]) -> bool {
-        let Some((start, end)) = &self.keys else { return false };
-        let from = match start {
-            Bound::Included(from) => key >= from.as_slice(),
-            Bound::Excluded(from) => key > from.as_slice(),
-            Bound::Unbounded => true,
-        };
-        let to = match end {
-            Bound::Included(to) => key <= to.as_slice(),
-            Bound::Excluded(to) => key < to.as_slice(),
-            Bound::Unbounded => true,
-        };
-        from && to
+        self.keys.as_ref().is_some_and(|keys| keys.contains(key))
     }
 }
 

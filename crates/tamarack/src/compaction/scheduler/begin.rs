@@ -97,14 +97,13 @@ impl Scheduler {
                 may_compact = false;
                 continue;
             }
-            let (failures, retry) = if let Next::Flush(_) = next {
+            let retry = if let Next::Flush(_) = next {
                 may_flush = false;
-                (&self.counters.flush_failures, &self.flush_retry)
+                &self.flush_retry
             } else {
                 may_compact = false;
-                (&self.counters.compaction_failures, &self.compaction_retry)
+                &self.compaction_retry
             };
-            failures.add(1);
             retry.failed([], error);
         }
         if before.has_arrivals() && !schedule.agenda.has_arrivals() {

@@ -12,7 +12,6 @@ use super::Scheduler;
 use crate::compaction::edits;
 use crate::compaction::job::{FinishedPiece, Job, JobPart, Reached, Task};
 use crate::compaction::output::CompactionOutput;
-use crate::compaction::retry;
 use crate::compaction::schedule::Schedule;
 use crate::database::Activity;
 use crate::error::{Error, Result};
@@ -215,7 +214,6 @@ impl Scheduler {
         let mut job = schedule.jobs.end(number);
         job.done.sort_by(|a, b| a.from.cmp(&b.from));
         if let Err(error) = self.install_flush(&mut job) {
-            self.counters.flush_failures.add(1);
             return self.flush_retry.failed(job.done.into_iter().map(|done| done.output), error);
         }
         schedule.agenda.flushed();
@@ -289,12 +287,9 @@ impl Scheduler {
             let parts = job.parts.into_iter().filter_map(|mut part| part.close());
             outputs.extend(parts.chain(job.done.into_iter().map(|piece| piece.output)));
         }
-        if let Some(pause) = pause {
-            self.counters.compaction_failures.add(1);
-            retry::report(&self.database, Activity::Compaction, outputs, error, pause);
-        } else {
-            self.counters.flush_failures.add(1);
-            self.flush_retry.failed(outputs, error);
+        match pause {
+            Some(pause) => self.compaction_retry.report(outputs, error, pause),
+            None => self.flush_retry.failed(outputs, error),
         }
         // Whoever sleeps would not know of the pause's end.
         self.wake();

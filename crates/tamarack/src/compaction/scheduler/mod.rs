@@ -197,8 +197,8 @@ impl Scheduler {
         let stored = tree.of(&version).shape();
         let TreeDesign { policy, shape, .. } = TreeDesign::decode(stored.expect("opening gives every tree a shape"))
             .map_err(|error| Error::shape(output_context.dir(), error))?;
-        let flush_retry = Retry::new(env.clone(), database.clone(), Activity::Flush);
-        let compaction_retry = Retry::new(env.clone(), database.clone(), Activity::Compaction);
+        let flush_retry = Retry::new(env.clone(), database.clone(), counters.clone(), Activity::Flush);
+        let compaction_retry = Retry::new(env.clone(), database.clone(), counters.clone(), Activity::Compaction);
         let speed = CopySpeed::new(settings.compaction_rate);
         let schedule = Mutex::new(Rank::Schedule, Schedule::new((policy, shape), settings.space_bound, speed));
         let filters = FilterRebuild::new(

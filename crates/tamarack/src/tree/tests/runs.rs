@@ -10,10 +10,11 @@ use super::model::{TREE, no_files};
 use crate::entry::{Query, Sequence};
 use crate::error::{Error, Result};
 use crate::format::edit::{Change, Edit, KeyRange, RunId, SliceSpec};
+use crate::format::entry::OwnedEntry;
 use crate::format::meta::{EditNumber, TableId};
 use crate::format::prefixes::common_prefix;
 use crate::format::stored::Compression;
-use crate::merge::sorted::{EntryVersion, Random, RandomVersions as _, SortedSource};
+use crate::merge::sorted::{Random, RandomVersions as _, SortedSource};
 use crate::merge::{MergedSource, Source};
 use crate::stats::LookupTally;
 use crate::step;
@@ -24,13 +25,13 @@ use crate::tree::version::Version;
 
 /// A run of three tables or so with random keys and versions, some ranges cut out; and what it
 /// holds.
-fn random_run(seed: u64) -> (Arc<Run>, Vec<EntryVersion>) {
+fn random_run(seed: u64) -> (Arc<Run>, Vec<OwnedEntry>) {
     let mut random = Random::new(seed);
     let env = MemoryEnv::new(seed);
     env.create_dir(Path::new("/db"), step::DATABASE_CREATE).expect("memory takes it");
     let files = TableFiles::new(TableStorage::buffered(env.clone(), 1 << 20), Path::new("/db"));
     let mut versions = SortedSource::new(random.versions(200)).versions().to_vec();
-    versions.extend(versions.is_empty().then(|| EntryVersion::put("k", 1, "v")));
+    versions.extend(versions.is_empty().then(|| OwnedEntry::put("k", 1, "v")));
     let mut changes = vec![
         Change::IdsUsed { tables: 100, runs: 2, compactions: 1 },
         Change::RunAdded { tree: TREE, run: RunId(1), level: 1, index: 0 },
