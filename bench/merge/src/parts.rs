@@ -22,13 +22,14 @@ use clock::{Taken, timed};
 use common::numbers::median;
 use common::words::{List, Words};
 use data::Data;
-use tamarack::internals::{
-    FilterKind, FilterSettings, ReadPolicy, Table, TableBuilder, TableCursor, TableSettings, TableStorage,
-};
+use tamarack::Compression;
 use tamarack::internals::{MergedSource, Retain, Source};
+use tamarack::internals::{ReadPolicy, Table, TableBuilder, TableCursor, TableSettings, TableStorage};
 use tamarack_env::{Env, OsEnv, TempDir};
 use tamarack_format::entry::{Entry, Sequence};
 use tamarack_format::meta::{EditNumber, TableId, TableMeta};
+use tamarack_model::FilterKind;
+use tamarack_model::filter::FilterSettings;
 
 const HELP: &str = "\
 usage: merge-parts [OPTIONS]

@@ -2,7 +2,7 @@
 //! opening a database and planning compactions read no table.
 //!
 //! Stored as numbered fields ([`crate::fields`]); [`number`] lists the numbers. They are counted
-//! entry by entry, as a table is built. Tests: the engine's `tests/suite/golden_table.rs` and
+//! entry by entry, as a table is built. Tests: the engine's `table/tests/golden.rs` and
 //! `edit_bytes.rs`.
 
 use crate::coding::{Reader, put_varint};

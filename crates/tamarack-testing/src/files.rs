@@ -8,7 +8,8 @@ use std::path::Path;
 
 use tamarack_env::{Access, Env, Step};
 
-const STEP: Step = Step("test: write a file");
+/// The step of what a test itself changes in an environment.
+pub const STEP: Step = Step("test: change a file");
 
 /// Returns the bytes of a file.
 ///

@@ -22,7 +22,7 @@ mod seeds;
 mod stored;
 
 pub use directory::TestDir;
-pub use files::{read_dir, read_file, write_dir, write_file};
+pub use files::{STEP, read_dir, read_file, write_dir, write_file};
 pub use random::Random;
 pub use seeds::{number, seed, seeds};
 pub use stored::{assert_stored, rewrites, stored};

@@ -28,6 +28,11 @@ impl TextFile {
     pub(crate) fn is_rust(&self) -> bool {
         self.path.ends_with(".rs")
     }
+
+    /// True for a file of tests: `tests.rs`, or one in a directory `tests`.
+    pub(crate) fn is_test(&self) -> bool {
+        self.path.split('/').any(|part| part == "tests" || part == "tests.rs")
+    }
 }
 
 /// The repository's root directory.

@@ -37,7 +37,7 @@
 //!
 //! An append is one checksum and one write; no allocation. Space is reserved ahead in pieces.
 //!
-//! Tests: `tests/suite/wal.rs` and `tree/tests` (every prefix, truncation and flipped bit, every
+//! Tests: `wal/tests.rs` and `tree/tests` (every prefix, truncation and flipped bit, every
 //! failing call, every crash), the suites `crash` and `faults`, and the fuzz target `journal`.
 
 mod chain;

@@ -14,7 +14,7 @@
 //!
 //! Cost: for each key, building takes a digest and a few stores, then one for each probe of the
 //! filter; an open table takes its filter's bits in memory. Tests: `tests/suite/filters.rs`, and
-//! for damage `tests/suite/table_damage.rs`.
+//! for damage `table/tests/damage.rs`.
 
 use tamarack_filter::{Builder, Digest, DigestSet, Filter, FilterKind, Size, kind_to_number};
 

@@ -46,3 +46,6 @@ pub use tamarack_filter::{FilterKind, kind_to_number};
 pub use tamarack_model::filter::FilterSettings;
 pub use tamarack_model::filter_plan::FilterTarget;
 pub use window::ScanVolume;
+
+#[cfg(test)]
+mod tests;

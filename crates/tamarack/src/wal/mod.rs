@@ -37,6 +37,9 @@ pub use recovery::findings::{Findings, FoundSegment, last_edit_named};
 pub use recovery::{Recovered, RecoverySettings, read, recover};
 pub use writer::{Wal, WalSettings};
 
+#[cfg(test)]
+mod tests;
+
 /// The journal that the WAL is. Space is reserved as zeros, since a sync that need not write the
 /// file's length is a faster one.
 pub static PROFILE: Profile = Profile {

@@ -14,13 +14,14 @@ use tamarack::internals::Tree;
 use tamarack::internals::Version;
 use tamarack::internals::{CommitQueue, CommitSettings, IntervalSync, Write};
 use tamarack::internals::{Database, Sequences};
-use tamarack::internals::{Position, Recovered, RecoverySettings, Tail, Wal, WalSettings, recover};
+use tamarack::internals::{Recovered, RecoverySettings, Tail, Wal, WalSettings, recover};
 use tamarack::step;
 use tamarack::{Batch, Durability, Error, Result};
 use tamarack_env::sync::{Mutex, Rank, thread};
 use tamarack_env::{Env, Worker};
 use tamarack_format::entry::{EntryKind, Sequence};
 use tamarack_format::meta::{EditNumber, TreeId};
+use tamarack_format::record::Position;
 
 use crate::explore;
 use crate::watched::WatchedEnv;

@@ -18,6 +18,7 @@ use tamarack_env::sync::{Mutex, Rank, thread};
 use tamarack_format::entry::{EntryKind, Sequence};
 use tamarack_format::group::Group;
 use tamarack_format::meta::{EditNumber, TreeId};
+use tamarack_format::record::Position;
 
 use crate::commits::new_wal;
 use crate::explore;
@@ -145,7 +146,7 @@ impl Watched {
         Arc::new(Self { wal: Arc::new(new_wal(&env)), env: watched, next: Mutex::new(Rank::Test, Sequence(1)) })
     }
 
-    fn append(&self, key: &str) -> Result<tamarack::internals::Position> {
+    fn append(&self, key: &str) -> Result<Position> {
         let mut next = self.next.lock();
         let mut group = Group::new();
         group.push_entry(TreeId::DEFAULT, EntryKind::Put, key.as_bytes(), b"");

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tamarack::fuzz::{JOURNAL_PLACE, TABLE_PLACE, TARGETS, journal_input};
-use tamarack::internals::{FilterKind, FilterSettings, TableBuilder, TableSettings};
+use tamarack::internals::{TableBuilder, TableSettings};
 use tamarack_env::{Env, MemoryEnv, OsEnv};
 use tamarack_format::block::{BlockBuilder, Compression};
 use tamarack_format::checksum::FileKind;
@@ -17,6 +17,8 @@ use tamarack_format::group::Group;
 use tamarack_format::meta::{EditNumber, TreeId};
 use tamarack_format::names::FileName;
 use tamarack_format::record::{FILE_HEADER_BYTES, FileHeader, Position, RecordBuffer, record_at};
+use tamarack_model::FilterKind;
+use tamarack_model::filter::FilterSettings;
 use tamarack_testing::{read_dir, read_file, write_file};
 
 fn corpus(target: &str) -> PathBuf {

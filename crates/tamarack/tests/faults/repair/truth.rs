@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use tamarack::internals::ManifestSurvey;
 use tamarack::internals::TableFiles;
-use tamarack::internals::{Findings, Position, RecoverySettings, Tail};
+use tamarack::internals::{Findings, RecoverySettings, Tail};
 use tamarack::internals::{Salvage, TableStorage};
 use tamarack_env::Env;
 use tamarack_format::entry::{Entry, EntryKind, Sequence};
 use tamarack_format::meta::TreeId;
 use tamarack_format::names::FileName;
-use tamarack_format::record::{FILE_HEADER_BYTES, RECORD_HEAD_BYTES};
+use tamarack_format::record::{FILE_HEADER_BYTES, Position, RECORD_HEAD_BYTES};
 
 use super::scene::{DIR, Scene};
 

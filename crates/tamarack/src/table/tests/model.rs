@@ -5,21 +5,21 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-use tamarack::internals::Holder;
-use tamarack::internals::LookupTally;
-use tamarack::internals::Query;
-use tamarack::internals::Source;
-use tamarack::internals::{FilterKind, FilterSettings, ReadPolicy, Table, TableBuilder, TableSettings, TableStorage};
 use tamarack_env::{Env, MemoryEnv};
-use tamarack_format::block::Compression;
-use tamarack_format::entry::{self, Entry, EntryKind, OwnedEntry, Sequence};
-use tamarack_format::meta::{EditNumber, TableId, TableMeta};
-use tamarack_format::names::FileName;
-use tamarack_format::prefixes::common_prefix;
-use tamarack_testing::Random;
+use tamarack_testing::{Random, STEP};
+
+use crate::cache::Holder;
+use crate::entry::Query;
+use crate::format::block::Compression;
+use crate::format::entry::{self, Entry, EntryKind, OwnedEntry, Sequence};
+use crate::format::meta::{EditNumber, TableId, TableMeta};
+use crate::format::names::FileName;
+use crate::format::prefixes::common_prefix;
+use crate::merge::Source;
+use crate::stats::LookupTally;
+use crate::table::{FilterKind, FilterSettings, ReadPolicy, Table, TableBuilder, TableSettings, TableStorage};
 
 const DATABASE: u64 = 0xDA7A_BA5E;
-const STEP: tamarack_env::Step = tamarack_env::Step("test: change a file");
 
 /// The shape of random entries.
 struct Style {

@@ -7,20 +7,21 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tamarack::internals::{Position, Recovered, RecoverySettings, Tail, Wal, WalSettings, recover};
-use tamarack::{Error, Result};
 use tamarack_env::sim::{Crash, Failure, Fault};
-use tamarack_env::{Access, Env, MemoryEnv, Random, SimEnv, Step};
-use tamarack_format::entry::{EntryKind, Sequence};
-use tamarack_format::group::Group;
-use tamarack_format::meta::{EditNumber, TreeId};
-use tamarack_format::names::FileName;
-use tamarack_testing::{read_file, write_file};
+use tamarack_env::{Access, Env, MemoryEnv, Random, SimEnv};
+use tamarack_testing::{STEP, read_file, write_file};
+
+use crate::error::{Error, Result};
+use crate::format::entry::{EntryKind, Sequence};
+use crate::format::group::Group;
+use crate::format::meta::{EditNumber, TreeId};
+use crate::format::names::FileName;
+use crate::step;
+use crate::wal::{Position, Recovered, RecoverySettings, Tail, Wal, WalSettings, recover};
 
 const DATABASE: u64 = 0xDA7A;
 const DIR: &str = "/log";
 const EDIT: EditNumber = EditNumber(9);
-const STEP: Step = Step("test: change a file");
 
 /// One entry as it came back.
 type Item = (u64, EntryKind, Vec<u8>, Vec<u8>);
@@ -331,11 +332,11 @@ fn a_dropped_record_never_comes_back() {
 fn a_failed_append_leaves_no_trace_and_a_failed_sync_ends_the_wal() {
     let (sim, _, mut writer) = simulated();
     writer.append(&["a"]).unwrap();
-    sim.inject(Fault::new(Failure::StorageFull).step(tamarack::step::WAL_APPEND));
+    sim.inject(Fault::new(Failure::StorageFull).step(step::WAL_APPEND));
     assert!(matches!(writer.append(&["full"]), Err(Error::Io { .. })));
     writer.append(&["b"]).unwrap();
     writer.wal.sync_to(writer.wal.end()).unwrap();
-    sim.inject(Fault::new(Failure::Io).step(tamarack::step::WAL_SYNC));
+    sim.inject(Fault::new(Failure::Io).step(step::WAL_SYNC));
     writer.append(&["c"]).unwrap();
     assert!(matches!(writer.wal.sync_to(writer.wal.end()), Err(Error::Stopped { .. })));
     assert!(matches!(writer.append(&["d"]), Err(Error::Stopped { .. })));
@@ -353,7 +354,7 @@ fn a_failed_append_never_comes_back() {
     let (sim, _, mut writer) = simulated();
     writer.append(&["a"]).unwrap();
     writer.wal.sync_to(writer.wal.end()).unwrap();
-    sim.inject(Fault::new(Failure::ErrorAfterEffect).step(tamarack::step::WAL_APPEND));
+    sim.inject(Fault::new(Failure::ErrorAfterEffect).step(step::WAL_APPEND));
     assert!(matches!(writer.append(&["ghost"]), Err(Error::Io { .. })));
     for crash in [Crash::KeepAll, Crash::LoseAll] {
         let image: Arc<dyn Env> = Arc::new(sim.image(crash));
@@ -367,7 +368,7 @@ fn a_failed_append_never_comes_back() {
 fn what_recovery_read_from_the_cache_becomes_durable() {
     let (sim, env, mut writer) = simulated();
     writer.append(&["a"]).unwrap();
-    sim.inject(Fault::new(Failure::SyncDropsPages).step(tamarack::step::WAL_SYNC));
+    sim.inject(Fault::new(Failure::SyncDropsPages).step(step::WAL_SYNC));
     writer.wal.sync_to(writer.wal.end()).unwrap_err();
     drop(writer);
     let shown = Writer::reopen(&env).written;
@@ -399,8 +400,8 @@ fn a_segment_that_was_never_finished_is_passed_over() {
 fn a_segment_whose_header_seemed_to_fail_parts_nothing() {
     let (sim, env, mut writer) = simulated();
     writer.append(&["a"]).unwrap();
-    sim.inject(Fault::new(Failure::ErrorAfterEffect).step(tamarack::step::WAL_HEADER));
-    sim.inject(Fault::new(Failure::Io).step(tamarack::step::WAL_REMOVE));
+    sim.inject(Fault::new(Failure::ErrorAfterEffect).step(step::WAL_HEADER));
+    sim.inject(Fault::new(Failure::Io).step(step::WAL_REMOVE));
     let error = writer.wal.rotate(Sequence(2), EDIT).unwrap_err();
     if let Error::Io { .. } = error {
         writer.append(&["b"]).unwrap();
@@ -420,7 +421,7 @@ fn groups_appended_while_the_wal_is_being_closed_are_durable() {
     let wal = Arc::new(writer.wal);
     let (late, mut group, mut comes_late) = (Arc::downgrade(&wal), Group::new(), true);
     sim.set_hook(move |moment| {
-        if moment.call.step == Some(tamarack::step::WAL_SYNC) && std::mem::take(&mut comes_late) {
+        if moment.call.step == Some(step::WAL_SYNC) && std::mem::take(&mut comes_late) {
             let wal = late.upgrade().expect("it is being closed");
             for sequence in [2, 3] {
                 group.clear(usize::MAX);

@@ -2,23 +2,24 @@
 //! stored then.
 //!
 //! A difference here is a change of the format: it needs a new version number, a decoder for the
-//! old one, a directory `golden/vN` beside this one, which stays, and a section in
-//! `docs/FORMAT.md`. Then `TAMARACK_REWRITE=1 cargo test -p tamarack --test suite golden_table`
+//! old one, a directory `tests/golden/vN` (the old ones stay), and a section in
+//! `docs/FORMAT.md`. Then `TAMARACK_REWRITE=1 cargo test -p tamarack --lib table::tests::golden`
 //! stores the new bytes.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use tamarack::internals::LookupTally;
-use tamarack::internals::Query;
-use tamarack::internals::Source;
-use tamarack::internals::{FilterKind, FilterSettings, ReadPolicy, Table, TableBuilder, TableSettings, TableStorage};
 use tamarack_env::MemoryEnv;
-use tamarack_format::block::Compression;
-use tamarack_format::entry::{Entry, EntryKind, Sequence};
-use tamarack_format::meta::{EditNumber, TableId};
-use tamarack_format::names::FileName;
 use tamarack_testing::{read_file, write_file};
+
+use crate::entry::Query;
+use crate::format::block::Compression;
+use crate::format::entry::{Entry, EntryKind, Sequence};
+use crate::format::meta::{EditNumber, TableId};
+use crate::format::names::FileName;
+use crate::merge::Source;
+use crate::stats::LookupTally;
+use crate::table::{FilterKind, FilterSettings, ReadPolicy, Table, TableBuilder, TableSettings, TableStorage};
 
 const DATABASE: u64 = 0x0123_4567_89AB_CDEF;
 

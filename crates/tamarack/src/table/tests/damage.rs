@@ -5,22 +5,22 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tamarack::internals::LookupTally;
-use tamarack::internals::Query;
-use tamarack::internals::Source;
-use tamarack::internals::{FilterKind, FilterSettings, ReadPolicy, Table, TableBuilder, TableSettings, TableStorage};
-use tamarack::{Error, Result};
-use tamarack_env::{Env, MemoryEnv, Step};
-use tamarack_format::VERSION;
-use tamarack_format::block::Compression;
-use tamarack_format::entry::{Entry, EntryKind, OwnedEntry, Sequence};
-use tamarack_format::meta::{EditNumber, TableId, TableMeta};
-use tamarack_format::names::FileName;
-use tamarack_format::table::{FOOTER_BYTES, place};
-use tamarack_testing::{read_file, write_file};
+use tamarack_env::{Env, MemoryEnv};
+use tamarack_testing::{STEP, read_file, write_file};
+
+use crate::entry::Query;
+use crate::error::{Error, Result};
+use crate::format::VERSION;
+use crate::format::block::Compression;
+use crate::format::entry::{Entry, EntryKind, OwnedEntry, Sequence};
+use crate::format::meta::{EditNumber, TableId, TableMeta};
+use crate::format::names::FileName;
+use crate::format::table::{FOOTER_BYTES, place};
+use crate::merge::Source;
+use crate::stats::LookupTally;
+use crate::table::{FilterKind, FilterSettings, ReadPolicy, Table, TableBuilder, TableSettings, TableStorage};
 
 const DATABASE: u64 = 0xDA7A_BA5E;
-const STEP: Step = Step("test: change a file");
 
 /// No filter, and one of each kind: a line each, since there are few keys, or one for each of two
 /// units; digests or none.

@@ -1,0 +1,5 @@
+//! Tests of tables by themselves, each module one claim.
+
+mod damage;
+mod golden;
+mod model;
