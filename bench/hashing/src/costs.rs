@@ -4,8 +4,9 @@ use std::hint::black_box;
 
 use common::machine::thread_cpu_ns;
 use common::numbers::{median, mix, noise};
-use tamarack::measure::{Hash, murmur_hash_64a};
 use tamarack_filter::{Digest, Filter, FilterKind, Size};
+
+use crate::hash::{Hash, murmur_hash_64a};
 
 const ROUNDS: usize = 15;
 const HASHES: u64 = 4000;

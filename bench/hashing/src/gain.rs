@@ -5,11 +5,12 @@ use std::path::Path;
 
 use common::numbers::median;
 use tamarack::Result;
-use tamarack::measure::{Hash, Hashed, hash_with};
+use tamarack::measure::{Hashed, hash_with};
 use tamarack_filter::FilterKind;
 use tamarack_model::cost::hashing::{Lookup, Overlap, Times};
 
 use crate::costs::{self, FilterTimes};
+use crate::hash::Hash;
 use crate::trees::{Device, Kind, Taken, Tree};
 
 /// Both hashes.
@@ -142,7 +143,7 @@ impl Trees {
                 let mut modes = [Taken::default(); 4];
                 for turn in 0..4 {
                     let mode = (turn + round as usize) % 4;
-                    hash_with(HASHES[mode / 2], [Hashed::Once, Hashed::ByEach][mode % 2]);
+                    hash_with(HASHES[mode / 2].of_lookups(), [Hashed::Once, Hashed::ByEach][mode % 2]);
                     // In memory, each mode looks up keys of its own, whose blocks nothing has just
                     // touched. Elsewhere all modes read the same blocks, so that none reads more
                     // than another.
@@ -152,7 +153,7 @@ impl Trees {
                 taken.push(modes);
             }
         }
-        hash_with(Hash::Digest, Hashed::Once);
+        hash_with(Hash::Digest.of_lookups(), Hashed::Once);
         let mut rows = Vec::new();
         for (f, found) in FOUND.into_iter().enumerate() {
             let of_found: Vec<&[Taken; 4]> = taken.iter().skip(f).step_by(FOUND.len()).collect();
@@ -230,15 +231,15 @@ impl Apart {
     fn take_in_memory(&mut self, trees: &Trees, round: u64) -> Result<()> {
         let mut batches = (0..16).map(|batch| APART + (round * 16 + batch) * BATCH);
         let mut next = || batches.next().expect("there are so many");
-        hash_with(Hash::Digest, Hashed::Once);
+        hash_with(Hash::Digest.of_lookups(), Hashed::Once);
         trees.one.take(BATCH, next(), 0)?;
         self.take_with_more(trees, round, 0, &mut next)?;
-        hash_with(Hash::Digest, Hashed::Once);
+        hash_with(Hash::Digest.of_lookups(), Hashed::Once);
         for _ in 0..4 {
             self.half.push(trees.one.take(BATCH, next(), 50)?.ns);
         }
         self.take_with_more(trees, round, 100, &mut next)?;
-        hash_with(Hash::Digest, Hashed::Once);
+        hash_with(Hash::Digest.of_lookups(), Hashed::Once);
         trees.eight.take(BATCH, next(), 0)?;
         self.eight.push(trees.eight.take(BATCH, next(), 0)?.ns);
         Ok(())
@@ -256,8 +257,8 @@ impl Apart {
         for turn in 0..3 {
             let way = (turn + round as usize) % 3;
             match way {
-                0 => hash_with(Hash::Digest, Hashed::Once),
-                _ => hash_with(HASHES[way - 1], Hashed::Besides),
+                0 => hash_with(Hash::Digest.of_lookups(), Hashed::Once),
+                _ => hash_with(HASHES[way - 1].of_lookups(), Hashed::Besides),
             }
             taken[way] = trees.one.take(BATCH, next(), percent)?.ns;
         }
@@ -270,7 +271,7 @@ impl Apart {
     }
 
     fn take_block(&mut self, one: &Tree, round: u64) -> Result<()> {
-        hash_with(Hash::Digest, Hashed::Once);
+        hash_with(Hash::Digest.of_lookups(), Hashed::Once);
         self.on_device.push(one.take(100, APART + round * 100, 100)?.ns);
         Ok(())
     }

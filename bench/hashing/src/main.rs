@@ -13,6 +13,7 @@ mod clock;
 mod costs;
 mod count;
 mod gain;
+mod hash;
 mod parts;
 mod report;
 mod trees;

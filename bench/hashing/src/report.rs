@@ -5,10 +5,10 @@ use std::fs;
 
 use common::machine;
 use common::words::Words;
-use tamarack::measure::Hash;
 
 use crate::count::NAMES;
 use crate::gain::{HASHES, Row, Setting};
+use crate::hash::Hash;
 use crate::trees::Device;
 use crate::{costs, parts};
 

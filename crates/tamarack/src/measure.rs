@@ -12,20 +12,19 @@
 //! for each further one the key is hashed again. The two differ by exactly the hashes that sharing
 //! saves.
 //!
-//! **MurmurHash64A**, the hash of Zhu, Mun, Raman and Athanassoulis (*Reducing Bloom Filter CPU
-//! Overhead in LSM-Trees on Modern Storage Devices*, DaMoN 2021, section 4.1), is computed for the
-//! first filter and, if hashed by each, for all others. Filters are built from digests of the
-//! format, not from these; so a filter is still probed with its own digest, but only when the hash
-//! is computed: the hash is combined into the digest with all bits masked, by a mask that the
-//! compiler does not know. The one digest of the edge comes on top, in both cases.
+//! **Another hash** (`Hash::Other`) is computed for the first filter and, if hashed by each,
+//! for all others. Filters are built from digests of the format, not from these; so a filter is
+//! still probed with its own digest, but only when the hash is computed: the hash is combined into
+//! the digest with all bits masked, by a mask that the compiler does not know. The one digest of
+//! the edge comes on top, in both cases.
 
 #[cfg(feature = "measure")]
 mod on;
 
 #[cfg(feature = "measure")]
 pub use on::{
-    Clock, Hash, Hashed, LookupPart, PARTS, Parts, begin, digest_for_filter, hash_with, lookup_begins, murmur_hash_64a,
-    set_clock, take_parts,
+    Clock, Hash, Hashed, LookupPart, PARTS, Parts, begin, digest_for_filter, hash_with, lookup_begins, set_clock,
+    take_parts,
 };
 
 #[cfg(not(feature = "measure"))]
