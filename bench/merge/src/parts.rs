@@ -22,7 +22,6 @@ use clock::{Taken, timed};
 use common::numbers::median;
 use common::words::{List, Words};
 use data::Data;
-use tamarack::Compression;
 use tamarack::internals::{MergedSource, Retain, Source};
 use tamarack::internals::{ReadPolicy, Table, TableBuilder, TableCursor, TableSettings, TableStorage};
 use tamarack_env::{Env, OsEnv, TempDir};
@@ -140,7 +139,7 @@ impl Runs {
     }
 
     fn merged(&self) -> MergedSource<TableCursor> {
-        MergedSource::new(self.tables.iter().map(cursor).collect())
+        MergedSource::new(self.tables.iter().map(cursor).collect()).expect("a few runs")
     }
 
     fn retained(&self, mut keep: impl FnMut(Entry<'_>)) -> u64 {
