@@ -17,7 +17,9 @@
 //! corner is tried without a filter. In the best of these allocations, pairs of runs around the
 //! border then divide what they have together anew, if that gains enough: below the first corner,
 //! two runs with about a bit per entry each are occasionally better than one with more. The result
-//! is within 1 % of the optimum, mostly far closer.
+//! is mostly far closer than 1 % to the optimum. Of 50,000 random trees of two or three runs the
+//! worst is 0.76 % above it; of some 250,000 two were found, of 72 and 217 entries in all, that are
+//! 1.04 and 1.2 % above it.
 
 use std::sync::OnceLock;
 
