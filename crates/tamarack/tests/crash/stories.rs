@@ -303,7 +303,7 @@ const SCRIPTED: &[(&str, Script)] = &[
     ("many slices are moved", |a| {
         a.begin_with("custom:buffer 100; level 400 in 2 runs; level 1600 in 2 runs; level 9000 in 1 run").keys = 120;
         a.settings().table_bytes = 1;
-        for _ in 0..14 {
+        for _ in 0..22 {
             a.write(4, Buffered).flush();
         }
         a.settle();
@@ -314,6 +314,14 @@ const SCRIPTED: &[(&str, Script)] = &[
             a.write(5, Buffered).flush().write(4, Buffered).background(2).policy(words).reshape();
         }
         a.policy("qlsm-bush:T=2,X=2").write(3, Buffered).power_cut(DEFAULT()).reshape();
+    }),
+    ("many slices are moved into one run", |a| {
+        a.begin_with("custom:buffer 100; level 500 in 3 runs; level 9000 in 1 run").keys = 200;
+        a.settings().table_bytes = 1;
+        for _ in 0..18 {
+            a.write(4, Buffered).flush();
+        }
+        a.settle();
     }),
 ];
 
