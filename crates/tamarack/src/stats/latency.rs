@@ -27,26 +27,27 @@ pub enum LookupKind {
 
 const KINDS: usize = LookupKind::Seek as usize + 1;
 
-/// Latencies by kind.
+/// Latencies by kind: the buckets of the first, then those of the next. On the heap, since they
+/// would take most of a small stack.
 #[derive(Debug)]
-pub struct Latencies([[Counter; BUCKETS]; KINDS]);
+pub struct Latencies(Box<[Counter]>);
 
 impl Default for Latencies {
     /// No latencies yet.
     fn default() -> Self {
-        Self(std::array::from_fn(|_| std::array::from_fn(|_| Counter::default())))
+        Self((0..KINDS * BUCKETS).map(|_| Counter::default()).collect())
     }
 }
 
 impl Latencies {
     /// Adds a latency.
     pub fn note(&self, kind: LookupKind, latency: Duration) {
-        self.0[kind as usize][bucket_of(latency)].add(1);
+        self.0[kind as usize * BUCKETS + bucket_of(latency)].add(1);
     }
 
     /// Returns the percentiles so far.
     pub fn get(&self) -> LatencyStats {
-        let of = |kind| Percentiles::of(&self.0[kind as usize]);
+        let of = |kind| Percentiles::of(&self.0[kind as usize * BUCKETS..][..BUCKETS]);
         LatencyStats {
             found_in_memory: of(LookupKind::FoundInMemory),
             found_by_reads: of(LookupKind::FoundByReads),
@@ -98,7 +99,7 @@ statistics! {
 }
 
 impl Percentiles {
-    fn of(counts: &[Counter; BUCKETS]) -> Self {
+    fn of(counts: &[Counter]) -> Self {
         let histogram = Histogram::of_counts(counts.iter().map(Counter::get));
         let [p50_ns, p99_ns, p999_ns] = histogram.percentiles_ns();
         Self { samples: histogram.samples(), p50_ns, p99_ns, p999_ns }
