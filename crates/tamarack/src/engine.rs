@@ -22,7 +22,7 @@ use crate::stats::Counters;
 use crate::tree::manifest::Manifest;
 use crate::tree::state::Tree;
 use crate::tree::table_file::TableFiles;
-use crate::wal::Wal;
+use crate::wal::{self, Wal};
 use crate::write::{CommitQueue, Durability, IntervalSync, Reserve};
 
 /// The parts of an open database.
@@ -71,12 +71,10 @@ impl Engine {
     /// Tells everybody whom it concerns the capacity of memtables, in raw bytes: those who fill
     /// them, and who keep memory, space on the disk and pieces of the WAL for them.
     pub(crate) fn set_memtable_bytes(&self, bytes: u64) {
-        let wal_bytes = wal_allocate_bytes(bytes);
         self.commits.set_memtable_bytes(bytes);
-        // An active memtable and one being flushed, with the overhead of ordinary entries.
-        self.account.reserve_for_memtables(bytes.saturating_mul(3));
-        self.wal.set_allocate_bytes(wal_bytes);
-        self.reserve.set_memtable_bytes(bytes.saturating_add(wal_bytes));
+        self.account.set_memtable_bytes(bytes);
+        self.wal.set_allocate_bytes(wal::reserved_bytes(bytes));
+        self.reserve.set_memtable_bytes(bytes);
         self.reserve.look();
     }
 
@@ -86,16 +84,6 @@ impl Engine {
         }
         self.database.events.deliver_all();
     }
-}
-
-/// The WAL reserves space in pieces between these sizes, in bytes: small enough that a tiny
-/// database stays small, large enough that reserving is rare.
-const WAL_ALLOCATE_BYTES_MIN: u64 = 64 << 10;
-const WAL_ALLOCATE_BYTES_MAX: u64 = 4 << 20;
-
-/// Returns the size of the WAL's pieces for memtables of that size, in bytes.
-pub(crate) fn wal_allocate_bytes(memtable_bytes: u64) -> u64 {
-    memtable_bytes.clamp(WAL_ALLOCATE_BYTES_MIN, WAL_ALLOCATE_BYTES_MAX)
 }
 
 /// Locks the database in `dir`, or returns [`Error::Locked`].

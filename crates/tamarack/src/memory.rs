@@ -181,9 +181,12 @@ impl Account {
         self.settle();
     }
 
-    /// Reserves `bytes` for memtables, whether they use them or not.
-    pub fn reserve_for_memtables(&self, bytes: u64) {
-        self.memtables_reserved.store(bytes.min(self.budget.total_bytes / 2), Ordering::Relaxed);
+    /// Reserves memory for memtables of so many raw bytes, whether they use it or not: for the
+    /// active one and one being flushed, with the overhead of ordinary entries, and at most half of
+    /// the budget.
+    pub fn set_memtable_bytes(&self, bytes: u64) {
+        let reserved = bytes.saturating_mul(3).min(self.budget.total_bytes / 2);
+        self.memtables_reserved.store(reserved, Ordering::Relaxed);
         self.settle();
     }
 
@@ -472,12 +475,14 @@ mod tests {
         let (account, cache) = with_cache(1 << 20, u64::MAX);
         let reserved = (1 << 20) / 16;
         assert_eq!(cache.capacity(), (1 << 20) - reserved);
-        account.reserve_for_memtables(200_000);
-        assert_eq!(cache.capacity(), (1 << 20) - reserved - 200_000);
+        account.set_memtable_bytes(1 << 20);
+        assert_eq!(cache.capacity(), (1 << 20) - reserved - (1 << 19), "half of the budget");
+        account.set_memtable_bytes(60_000);
+        assert_eq!(cache.capacity(), (1 << 20) - reserved - 180_000);
         // Within the reservations nothing changes.
         let mut buffer = account.charge(MemoryPart::Memtables, 150_000);
         let merge = account.charge(MemoryPart::Compactions, 60_000);
-        assert_eq!(cache.capacity(), (1 << 20) - reserved - 200_000);
+        assert_eq!(cache.capacity(), (1 << 20) - reserved - 180_000);
         buffer.set(300_000);
         let filter = account.charge(MemoryPart::Filters, 100_000);
         assert_eq!(cache.capacity(), (1 << 20) - reserved - 400_000);

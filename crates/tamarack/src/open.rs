@@ -30,7 +30,7 @@ use crate::compaction::{
 };
 use crate::database::Database;
 use crate::directory::Listing;
-use crate::engine::{self, Engine, RecoveryReport, no_database, not_a_directory, share_lock, take_lock};
+use crate::engine::{Engine, RecoveryReport, no_database, not_a_directory, share_lock, take_lock};
 use crate::entry::{Entry, Sequence};
 use crate::error::{Error, Result};
 use crate::events::Events;
@@ -141,6 +141,8 @@ struct RecoveredParts {
 /// The reader of the tables in `dir`, and the account that it charges.
 fn table_files(dir: &Path, options: &Resolved) -> (Arc<Account>, Arc<BlockCache>, Arc<TableFiles>) {
     let account = Account::new(options.budget);
+    // The cache, and what is set aside for index blocks, begin with what memtables leave.
+    account.set_memtable_bytes(options.memtable_bytes);
     let cache = Arc::new(BlockCache::new(account.cache_share()));
     account.set_cache(&cache);
     let index_bytes = options.index_bytes.unwrap_or(account.cache_share() / INDEX_SHARE);
@@ -350,7 +352,7 @@ fn wal_settings(dir: &Path, options: &Resolved, version: &Version) -> WalSetting
         env: options.env.clone(),
         dir: dir.to_owned(),
         database: version.database(),
-        allocate_bytes: engine::wal_allocate_bytes(options.memtable_bytes),
+        allocate_bytes: wal::reserved_bytes(options.memtable_bytes),
     }
 }
 
@@ -362,7 +364,7 @@ fn assemble(dir: &Path, options: &Resolved, parts: RecoveredParts) -> Result<Eng
     let wal = Arc::new(wal);
     let counters = Arc::new(Counters::default());
     let events = Arc::new(Events::new(options.listener.clone()));
-    let memtables = options.immutable_memtables_max as u64 + 1;
+    let memtables = (options.immutable_memtables_max as u64 + 1, shape.buffer().0);
     let reserve = Reserve::new(env.clone(), dir.to_owned(), events.clone(), options.reserve_bytes, memtables);
     let reserve = Arc::new(reserve);
     let shared = Arc::new(Database::new(last, version.edit_number(), events.clone(), lock));
@@ -590,3 +592,27 @@ const GROUP_BYTES: usize = 1 << 20;
 
 /// And this share of the memory budget: there are two groups, which keep that much memory.
 const GROUP_SHARE: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use tamarack_env::sim::SimEnv;
+
+    use super::*;
+    use crate::options::{AdvancedOptions, Options};
+
+    /// The cache and the share of index blocks begin with what memtables leave of the memory, not
+    /// with all of it.
+    #[test]
+    fn memory_for_memtables_is_kept_free_from_the_beginning() {
+        let capacities = |memtable_bytes| {
+            let advanced = AdvancedOptions::new().env(Arc::new(SimEnv::new(1))).memtable_bytes(memtable_bytes);
+            let options = Options::new().memory_bytes(64 << 20).advanced(advanced).resolve().expect("valid");
+            let (account, _cache, tables) = table_files(Path::new("/db"), &options);
+            assert_eq!(account.cache_capacity(), account.cache_share());
+            (account.cache_capacity(), tables.storage().index_budget().capacity_bytes())
+        };
+        let (small, large) = (capacities(1 << 20), capacities(4 << 20));
+        assert_eq!(small.0 - large.0, 9 << 20);
+        assert_eq!((small.1, large.1), (small.0 / INDEX_SHARE, large.0 / INDEX_SHARE));
+    }
+}

@@ -3,8 +3,9 @@
 //!
 //! An error that stops writing ([`Error::Stopped`]) is final. After any other failure the files
 //! written are removed, waiting callers get the error, and the work begins anew after a pause,
-//! however often it is woken meanwhile. A compaction that fails pauses alone: others go on, and get
-//! at least half of the time, since it pauses for as long as its attempt took.
+//! however often it is woken meanwhile. A compaction that fails pauses alone, for as long as has
+//! passed since it last handed a table over, between [`PAUSE`] and [`PAUSE_MAX`]: others go on, and
+//! get about half of the time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +21,9 @@ use crate::stats::Counters;
 /// Pause between a failure and the next attempt.
 pub const PAUSE: Duration = Duration::from_millis(500);
 
+/// Upper bound on the pause of a compaction, whose attempt may have waited for others for hours.
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+
 /// Pauses between attempts of one activity.
 #[derive(Debug)]
 pub struct Retry {
@@ -34,8 +38,11 @@ pub struct Retry {
 /// Attempts to carry out a job.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Attempts {
-    /// When the present attempt began, or begins.
-    pub(super) from: Duration,
+    /// When the present attempt began: with the job, or when a part last handed something over, or
+    /// after the last pause.
+    began: Duration,
+    /// The end of the pause after the last failure; 0 if there was none.
+    pub(super) paused_until: Duration,
     /// True if the last one failed, and none of its parts has handed anything over since.
     pub(super) is_failing: bool,
 }
@@ -43,15 +50,23 @@ pub(super) struct Attempts {
 impl Attempts {
     /// The first attempt begins now.
     pub(super) fn first(now: Duration) -> Self {
-        Self { from: now, is_failing: false }
+        Self { began: now, paused_until: Duration::ZERO, is_failing: false }
     }
 
-    /// The attempt has failed; the next one begins after as much time, and [`PAUSE`] at least.
-    /// Returns the pause.
+    /// A part has handed something over: the next attempt begins, or goes on to pause. Returns true
+    /// if the last one had failed.
+    pub(super) fn succeeded(&mut self, now: Duration) -> bool {
+        self.began = now.max(self.paused_until);
+        std::mem::take(&mut self.is_failing)
+    }
+
+    /// The attempt has failed; the next one begins after as much time, between [`PAUSE`] and
+    /// [`PAUSE_MAX`]. Returns the pause.
     pub(super) fn failed(&mut self, now: Duration) -> Duration {
         // Another part of the same attempt may have failed before.
-        let pause = now.saturating_sub(self.from).max(PAUSE);
-        *self = Self { from: self.from.max(now + pause), is_failing: true };
+        let pause = now.saturating_sub(self.began).clamp(PAUSE, PAUSE_MAX);
+        let paused_until = self.paused_until.max(now + pause);
+        *self = Self { began: paused_until, paused_until, is_failing: true };
         pause
     }
 }
@@ -101,5 +116,35 @@ impl Retry {
         }
         outputs.into_iter().for_each(CompactionOutput::discard);
         self.database.health.report_retry(self.activity, error, pause);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a compaction did well before it failed does not lengthen its pause.
+    #[test]
+    fn a_failed_attempt_pauses_as_long_as_it_took() {
+        let seconds = Duration::from_secs;
+        let mut attempts = Attempts::first(seconds(100));
+        assert_eq!(attempts.failed(seconds(100)), PAUSE);
+        assert!(attempts.is_failing);
+        assert_eq!(attempts.paused_until, seconds(100) + PAUSE);
+        assert_eq!(attempts.failed(seconds(107) + PAUSE), seconds(7));
+        assert_eq!(attempts.paused_until, seconds(114) + PAUSE);
+
+        // Another part hands something over meanwhile: the pause lasts.
+        assert!(attempts.succeeded(seconds(110)));
+        assert_eq!(attempts.paused_until, seconds(114) + PAUSE);
+        assert_eq!(attempts.failed(seconds(111)), PAUSE);
+        assert_eq!(attempts.paused_until, seconds(114) + PAUSE);
+
+        // It works for an hour, and fails.
+        assert!(attempts.succeeded(seconds(200)));
+        assert!(!attempts.succeeded(seconds(3_800)));
+        assert_eq!(attempts.failed(seconds(3_802)), seconds(2));
+        assert_eq!(attempts.failed(seconds(9_999)), PAUSE_MAX);
+        assert_eq!(attempts.paused_until, seconds(9_999) + PAUSE_MAX);
     }
 }

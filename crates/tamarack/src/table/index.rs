@@ -41,6 +41,12 @@ impl IndexBudget {
         self.account.kept_bytes()
     }
 
+    /// The most that may be resident, in bytes.
+    #[cfg(test)]
+    pub fn capacity_bytes(&self) -> u64 {
+        self.capacity_bytes
+    }
+
     /// Takes `bytes` from the budget, if they are left.
     fn take(&self, bytes: u64) -> bool {
         self.account.keep(bytes, self.capacity_bytes)

@@ -60,3 +60,14 @@ pub static PROFILE: Profile = Profile {
         recovery_sync: step::WAL_RECOVERY_SYNC,
     },
 };
+
+/// The bounds on [`reserved_bytes`].
+const RESERVED_BYTES_MIN: u64 = 64 << 10;
+const RESERVED_BYTES_MAX: u64 = 4 << 20;
+
+/// Returns the size of the pieces in which a segment reserves space while memtables have
+/// `memtable_bytes`, in bytes: small enough that a tiny database stays small, large enough that
+/// reserving is rare.
+pub fn reserved_bytes(memtable_bytes: u64) -> u64 {
+    memtable_bytes.clamp(RESERVED_BYTES_MIN, RESERVED_BYTES_MAX)
+}

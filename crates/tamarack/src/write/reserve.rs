@@ -38,6 +38,7 @@ use tamarack_env::{Env, Space};
 use crate::error::{Error, Result};
 use crate::events::{Event, Events};
 use crate::stats::DiskStats;
+use crate::wal;
 
 /// Interval of queries while space is low.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -65,7 +66,7 @@ pub struct Reserve {
     configured: Option<u64>,
     /// The number of memtables that there may be.
     memtables: u64,
-    /// What one of them takes, with a piece of the WAL, in bytes.
+    /// Their size, in bytes.
     memtable_bytes: AtomicU64,
     is_low: AtomicBool,
     /// Time of the next query while space is low, on the environment's clock.
@@ -97,15 +98,21 @@ impl ReserveParts {
 
 impl Reserve {
     /// Creates a reserve on the disk of `dir`, without querying it. Its size in bytes is
-    /// `configured`, or follows from the number and the size of memtables.
-    pub fn new(env: Arc<dyn Env>, dir: PathBuf, events: Arc<Events>, configured: Option<u64>, memtables: u64) -> Self {
+    /// `configured`, or follows from the number of memtables and their size in bytes.
+    pub fn new(
+        env: Arc<dyn Env>,
+        dir: PathBuf,
+        events: Arc<Events>,
+        configured: Option<u64>,
+        (memtables, memtable_bytes): (u64, u64),
+    ) -> Self {
         Self {
             env,
             dir,
             events,
             configured,
             memtables,
-            memtable_bytes: AtomicU64::new(0),
+            memtable_bytes: AtomicU64::new(memtable_bytes),
             is_low: AtomicBool::new(false),
             look_ns: AtomicU64::new(0),
             compaction_bytes: AtomicU64::new(0),
@@ -113,7 +120,7 @@ impl Reserve {
         }
     }
 
-    /// Sets the space that a memtable takes, with a piece of the WAL, in bytes.
+    /// Sets the size of memtables, in bytes.
     pub fn set_memtable_bytes(&self, bytes: u64) {
         self.memtable_bytes.store(bytes, Ordering::Relaxed);
     }
@@ -236,7 +243,10 @@ impl Reserve {
                 ReserveParts { compactions, flushes: bytes - compactions }
             }
             None => {
-                let bytes = self.memtable_bytes.load(Ordering::Relaxed).saturating_mul(self.memtables);
+                let memtable_bytes = self.memtable_bytes.load(Ordering::Relaxed);
+                // Each with what its segment of the WAL reserves ahead.
+                let one = memtable_bytes.saturating_add(wal::reserved_bytes(memtable_bytes));
+                let bytes = one.saturating_mul(self.memtables);
                 let compactions = compactions.min(total_bytes / COMPACTIONS_PER_DISK);
                 ReserveParts { compactions, flushes: bytes.min(total_bytes / FLUSHES_PER_DISK) }
             }

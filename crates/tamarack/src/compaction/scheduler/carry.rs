@@ -30,7 +30,8 @@ impl Scheduler {
         let now = self.env.now();
         let flushes = self.flush_retry.pause().is_none();
         let compactions = !schedule.agenda.is_paused();
-        let goes_on = |job: &Job| if job.is_flush() { flushes } else { compactions && job.attempts.from <= now };
+        let goes_on =
+            |job: &Job| if job.is_flush() { flushes } else { compactions && job.attempts.paused_until <= now };
         let buffered_max = schedule.shape().buffer() * self.settings.immutable_memtables_max as u64;
         let buffered = {
             let state = self.tree.pin();
@@ -61,7 +62,7 @@ impl Scheduler {
         let found = order.iter().copied().find(|at| may_go_on(jobs.at(*at)));
         let skips_some = (0..).zip(jobs.iter()).any(|(at, job)| waits(job) && !(may_go_on(job) && order.contains(&at)));
         let skipped = skips_some.then(|| schedule.speed.compactions_from().max(now + SKIPPED));
-        let retried = jobs.iter().map(|job| job.attempts.from).filter(|from| *from > now);
+        let retried = jobs.iter().map(|job| job.attempts.paused_until).filter(|from| *from > now);
         let look_again = retried.chain(skipped).min();
         let part = found.and_then(|at| jobs.at(at).next_part(open_max).map(|part| jobs.at(at).take(part)));
         let is_busy = jobs.are_worked_on();
@@ -259,7 +260,7 @@ impl Scheduler {
 
     /// Notes that a part has handed over what it copied.
     fn part_succeeded(&self, schedule: &mut Schedule, number: u64) {
-        if std::mem::take(&mut schedule.jobs.get(number).attempts.is_failing) {
+        if schedule.jobs.get(number).attempts.succeeded(self.env.now()) {
             self.report_recovery_of_compactions(schedule);
         }
     }
