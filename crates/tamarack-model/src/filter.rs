@@ -53,6 +53,8 @@
 //! Cost: a prediction takes some microseconds. Tested against brute force here, and against real
 //! filters in `tamarack-filter`, whose `MEASURED.md` compares predicted and measured rates.
 
+use std::sync::LazyLock;
+
 mod words;
 
 pub use words::{Allocation, BITS_MAX, FilterChoice, FilterError};
@@ -175,12 +177,22 @@ pub fn best_probes(kind: FilterKind, bits_per_entry: f64) -> u32 {
         return best_probes(FilterKind::Blocked, bits_per_entry / f64::from(units(bits_per_entry)));
     }
     // The rate falls with the number of probes up to the best one, and rises from there on.
-    let rate = |probes| fpr(kind, bits_per_entry, probes);
-    (1..kind.probes_max()).find(|&probes| rate(probes) <= rate(probes + 1)).unwrap_or(kind.probes_max())
+    let mut rate = fpr(kind, bits_per_entry, 1);
+    for probes in 1..kind.probes_max() {
+        let of_more = fpr(kind, bits_per_entry, probes + 1);
+        if rate <= of_more {
+            return probes;
+        }
+        rate = of_more;
+    }
+    kind.probes_max()
 }
 
 /// The false positive rate of a large filter with `bits_per_entry` > 0 and a given number of
 /// probes.
+///
+/// # Panics
+/// If the probes are more than the maximum of a kind other than the standard filter.
 pub fn fpr(kind: FilterKind, bits_per_entry: f64, probes: u32) -> f64 {
     match kind {
         FilterKind::Bloom => bits_set(bits_per_entry, probes).powi(probes as i32),
@@ -216,6 +228,9 @@ pub fn units(bits_per_entry: f64) -> u32 {
 /// The false positive rate of a filter with `entries` in `lines` cache lines, exact for small
 /// filters too (for the standard filter except for the spread of the proportion of set bits, which
 /// its formula ignores). Without lines, 1.
+///
+/// # Panics
+/// As [`fpr`].
 pub fn fpr_of(kind: FilterKind, entries: u64, lines: u64, probes: u32) -> f64 {
     let keys = entries as f64;
     match kind {
@@ -243,22 +258,47 @@ fn bits_set(bits_per_entry: f64, probes: u32) -> f64 {
 /// The chance that `probes` random bits of a line are all set; `mixed(q)` is the expectation of
 /// `q^J`, J the number of keys in the line.
 fn line_fpr(probes: u32, mixed: impl Fn(f64) -> f64) -> f64 {
-    // The chance that `clear` given bits of the line are all clear.
-    let chances: Vec<f64> =
-        (0..=probes).map(|clear| mixed((1.0 - f64::from(clear) / LINE_BITS as f64).powi(probes as i32))).collect();
-    let all_set = |bits: usize| {
-        let mut choices = 1.0;
-        let mut sum = 0.0;
-        for (clear, chance) in chances.iter().enumerate().take(bits + 1) {
-            sum += choices * chance;
-            choices *= -((bits - clear) as f64) / (clear + 1) as f64;
-        }
-        sum
-    };
-    let different = different_bits(probes);
-    let rate: f64 = different.iter().enumerate().map(|(bits, chance)| chance * all_set(bits)).sum();
+    let LineTerms { clear, different } = &LINE_TERMS[probes as usize];
+    // The chance that `i` given bits of the line are all clear.
+    let mut chances = [0.0; LINE_PROBES_MAX + 1];
+    for (chance, q) in chances.iter_mut().zip(clear) {
+        *chance = mixed(*q);
+    }
+    let all_set =
+        |choices: &[f64]| choices.iter().zip(&chances).fold(0.0, |sum, (choice, chance)| sum + choice * chance);
+    let rate: f64 = different.iter().map(|(chance, choices)| chance * all_set(choices)).sum();
     // Rounding must not produce a rate outside [0, 1].
     rate.clamp(0.0, 1.0)
+}
+
+/// The maximum number of probes of a line.
+const LINE_PROBES_MAX: usize = FilterKind::Blocked.probes_max() as usize;
+
+/// The terms of a line's rate by number of probes, from 0 to the maximum. They depend on no load,
+/// and a search for the best number of probes needs them many times.
+static LINE_TERMS: LazyLock<Vec<LineTerms>> =
+    LazyLock::new(|| (0..=LINE_PROBES_MAX as u32).map(LineTerms::of).collect());
+
+/// The terms of a line's rate that depend on the number of probes alone.
+struct LineTerms {
+    /// `q_i` by `i`: the chance that one key leaves `i` given bits of the line clear.
+    clear: Vec<f64>,
+    /// By `d`: the chance that the probes hit `d` different bits, and `(-1)^i C(d, i)` by `i`.
+    different: Vec<(f64, Vec<f64>)>,
+}
+
+impl LineTerms {
+    fn of(probes: u32) -> Self {
+        let clear = (0..=probes).map(|clear| (1.0 - f64::from(clear) / LINE_BITS as f64).powi(probes as i32)).collect();
+        let different = different_bits(probes).into_iter().enumerate().map(|(bits, chance)| (chance, choices(bits)));
+        Self { clear, different: different.collect() }
+    }
+}
+
+/// The binomial coefficients `(-1)^i C(bits, i)` by `i`.
+fn choices(bits: usize) -> Vec<f64> {
+    let next = |choices: f64, clear: usize| choices * (-((bits - clear) as f64) / (clear + 1) as f64);
+    (0..=bits).scan(1.0, |choices, clear| Some(std::mem::replace(choices, next(*choices, clear)))).collect()
 }
 
 /// The distribution of the number of different bits of a line that random probes hit, indexed by
@@ -335,6 +375,49 @@ mod tests {
             })
             .collect();
         assert_close(fpr_of(FilterKind::Blocked, 100, 3, 8), brute_force(&binomial, 8), 1e-6, "binomial");
+    }
+
+    /// The rate of a line straight from its formula, without terms that were computed before.
+    fn plain_line_fpr(probes: u32, mixed: impl Fn(f64) -> f64) -> f64 {
+        let chances: Vec<f64> =
+            (0..=probes).map(|clear| mixed((1.0 - f64::from(clear) / LINE_BITS as f64).powi(probes as i32))).collect();
+        let all_set = |bits: usize| {
+            let mut choices = 1.0;
+            let mut sum = 0.0;
+            for (clear, chance) in chances.iter().enumerate().take(bits + 1) {
+                sum += choices * chance;
+                choices *= -((bits - clear) as f64) / (clear + 1) as f64;
+            }
+            sum
+        };
+        let different = different_bits(probes);
+        let rate: f64 = different.iter().enumerate().map(|(bits, chance)| chance * all_set(bits)).sum();
+        rate.clamp(0.0, 1.0)
+    }
+
+    /// The number of probes by its definition, for every size that filters of up to 40 lines and
+    /// 1200 entries can have, down to sizes where rounding decides: rates and numbers are the same
+    /// to the last bit, since filters are stored with them.
+    #[test]
+    fn probes_are_those_of_the_definition() {
+        let plain = |kind, bits: f64, probes| match kind {
+            FilterKind::Bloom => bits_set(bits, probes).powi(probes as i32),
+            _ => plain_line_fpr(probes, |q| (-(LINE_BITS as f64 / bits) * (1.0 - q)).exp()),
+        };
+        let of_lines = (1..=40).flat_map(|lines| (1..=1200).map(move |entries| (lines, entries)));
+        let sizes = of_lines.map(|(lines, entries)| (lines * LINE_BITS) as f64 / entries as f64);
+        let sizes: Vec<f64> = sizes.chain((1..6400).map(|hundredths| f64::from(hundredths) / 100.0)).collect();
+        for kind in FilterKind::OF_ONE_PIECE {
+            let max = kind.probes_max();
+            for &bits in &sizes {
+                let rates: Vec<f64> = (1..=max).map(|probes| plain(kind, bits, probes)).collect();
+                let same =
+                    (1..=max).all(|probes| fpr(kind, bits, probes).to_bits() == rates[probes as usize - 1].to_bits());
+                assert!(same, "{} with {bits} bits", kind.name());
+                let first = rates.windows(2).position(|pair| pair[0] <= pair[1]).map_or(max, |place| place as u32 + 1);
+                assert_eq!(best_probes(kind, bits), first, "{} with {bits} bits", kind.name());
+            }
+        }
     }
 
     /// Large filters approach the limit, for every kind.
