@@ -26,7 +26,8 @@ pub struct Segment {
     profile: &'static Profile,
     header: FileHeader,
     place: Place,
-    path: PathBuf,
+    /// Shared, as every sync clones the segments that it makes durable.
+    path: Arc<Path>,
     file: Arc<dyn File>,
     /// Space is reserved in pieces of this many bytes.
     reserve_bytes: u64,
@@ -63,7 +64,7 @@ impl Segment {
         file: Arc<dyn File>,
         end: u64,
     ) -> Self {
-        let (place, reserved) = (header.place(), end);
+        let (place, reserved, path) = (header.place(), end, path.into());
         Self { profile, header, place, path, file, reserve_bytes: 0, end, reserved, synced: end, uncut: false }
     }
 
