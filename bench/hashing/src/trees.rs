@@ -11,7 +11,7 @@ use tamarack::{AdvancedOptions, CompactionPause, Compression, Db, Options, Resul
 use tamarack_env::{Env, OsEnv};
 use tamarack_model::cost::hashing::Lookup;
 
-use crate::waiting::Waiting;
+use crate::waiting::{Waiting, waiting};
 
 /// Bytes of each value.
 const VALUE_BYTES: usize = 100;
@@ -115,7 +115,7 @@ impl Tree {
             kind: kind.clone(),
             flushes,
             policy: policy.to_owned(),
-            env: Waiting::new(),
+            env: waiting(),
             dir: dir.to_owned(),
             open: None,
             runs: Vec::new(),
@@ -163,7 +163,7 @@ impl Tree {
     pub fn open(&mut self, device: Device) -> Result<()> {
         self.open = None;
         self.device = device;
-        self.env.set_wait_ns(0);
+        self.env.hook().set_wait_ns(0);
         if device.is_direct() && !self.path(device).exists() {
             fs::create_dir_all(&self.dir).expect("a directory");
             self.fill(device)?;
@@ -181,7 +181,7 @@ impl Tree {
             assert!(self.db().get(&key)?.is_some(), "entry {number} is lost");
         }
         if let Device::Waits(ns) = device {
-            self.env.set_wait_ns(ns);
+            self.env.hook().set_wait_ns(ns);
         }
         Ok(())
     }

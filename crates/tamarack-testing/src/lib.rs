@@ -1,4 +1,5 @@
-//! What the tests of all crates share: seeded random numbers, stored files, and directories.
+//! What the tests of all crates share: seeded random numbers, stored files, directories, and
+//! environments with hooks.
 //!
 //! | module | what it is |
 //! |---|---|
@@ -7,6 +8,7 @@
 //! | `stored` | files of the repository that a test compares, and rewrites if that is asked for |
 //! | `files` | whole files of an environment, and all files of a directory |
 //! | `directory` | an empty directory of the real file system for one test |
+//! | `hooked` | an environment some of whose calls a test delays, fails or notes |
 //!
 //! Knows no crate but the environment, so that the tests of each can use it.
 
@@ -17,12 +19,14 @@
 
 mod directory;
 mod files;
+mod hooked;
 mod random;
 mod seeds;
 mod stored;
 
 pub use directory::TestDir;
 pub use files::{STEP, read_dir, read_file, write_dir, write_file};
+pub use hooked::{Hook, Hooked, HookedCall};
 pub use random::Random;
 pub use seeds::{number, seed, seeds};
 pub use stored::{assert_stored, rewrites, stored};

@@ -115,8 +115,8 @@ pub fn table(input: &[u8]) {
     let mut bytes = input.to_vec();
     repair_checksums(&mut bytes, TABLE_PLACE.0, TABLE_PLACE.1);
     let Ok(table) = open_table(&bytes) else { return };
-    let forward = walk_table(&table, true);
-    let backward = walk_table(&table, false);
+    let forward = table.entries(ReadPolicy::Cached, true);
+    let backward = table.entries(ReadPolicy::Cached, false);
     for (key, sequence) in [(&b""[..], Sequence::MAX), (b"key", Sequence(1)), (b"\xFF\xFF", Sequence::ZERO)] {
         let _ = table.get(Query::new(key, sequence), &LookupTally::default(), &mut |_, _| ControlFlow::Continue(()));
         let mut cursor = table.cursor(ReadPolicy::Sequential);
@@ -211,17 +211,6 @@ fn open_table(bytes: &[u8]) -> Result<Arc<Table>> {
     file.write_all_at(bytes, 0, step::TABLE_WRITE).expect("memory takes all");
     let meta = Table::read_meta(&*env, &path, database)?;
     Table::open(&TableStorage::buffered(env, 1 << 20), Path::new(""), database, &meta)
-}
-
-fn walk_table(table: &Arc<Table>, forward: bool) -> Result<Vec<OwnedEntry>> {
-    let mut cursor = table.cursor(ReadPolicy::Cached);
-    let mut entries = Vec::new();
-    if forward { cursor.seek_first() } else { cursor.seek_last() }?;
-    while let Some(entry) = cursor.entry() {
-        entries.push(OwnedEntry::from(entry));
-        if forward { cursor.next() } else { cursor.prev() }?;
-    }
-    Ok(entries)
 }
 
 fn check_get(table: &Table, expected: &OwnedEntry) {

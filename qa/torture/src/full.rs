@@ -18,7 +18,7 @@ use tamarack::{Batch, Db, Error};
 use tamarack_testing::Random;
 
 use crate::design::{Design, POLICIES};
-use crate::mount::{Mount, in_namespace};
+use crate::mount::{Mount, on_tmpfs};
 use crate::prefix::difference;
 use crate::run::{Outcome, Run, Stop};
 use crate::stream::Content;
@@ -37,13 +37,11 @@ const WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// Runs the command, in a namespace of its own.
 pub(crate) fn run(run: Run) -> ExitCode {
-    in_namespace(run, |run| run.rounds(one_database))
+    on_tmpfs(run, DISK_MIB, one_database)
 }
 
-fn one_database(run: &mut Run, dir: &Path) -> Outcome {
+fn one_database(run: &mut Run, _dir: &Path, disk: &Mount, mib: u64) -> Outcome {
     let mut random = Random::new(run.seed());
-    let mib = run.args.size.unwrap_or(DISK_MIB);
-    let disk = Mount::tmpfs(&dir.join("disk"), mib)?;
     let mut content = Content::new();
     let mut db = None;
     for cycle in 0..CYCLES {

@@ -60,7 +60,7 @@ impl Drop for Mount {
 
 /// Runs `inside` where this process may mount file systems that nobody else sees, by starting this
 /// program again in a mount namespace of its own.
-pub(crate) fn in_namespace(run: Run, inside: fn(Run) -> ExitCode) -> ExitCode {
+pub(crate) fn in_namespace(run: Run, inside: impl FnOnce(Run) -> ExitCode) -> ExitCode {
     if run.args.rest == ["inside"] {
         return inside(run);
     }
@@ -77,6 +77,22 @@ pub(crate) fn in_namespace(run: Run, inside: fn(Run) -> ExitCode) -> ExitCode {
         return ExitCode::FAILURE;
     }
     run.rounds(|_, _| Err(Stop::Skipped("neither `unshare -rm` nor `unshare -m` can mount a tmpfs".to_owned())))
+}
+
+/// A round on a tmpfs of so many MiB; what is kept beside it goes below the path.
+pub(crate) type TmpfsRound = fn(&mut Run, &Path, &Mount, u64) -> Outcome;
+
+/// Carries out rounds, each on a tmpfs of its own of `mib` MiB, unless the command line has another
+/// size.
+pub(crate) fn on_tmpfs(run: Run, mib: u64, round: TmpfsRound) -> ExitCode {
+    let mib = run.args.size.unwrap_or(mib);
+    let inside = |run: Run| {
+        run.rounds(|run, dir| {
+            let disk = Mount::tmpfs(&dir.join("disk"), mib)?;
+            round(run, dir, &disk, mib)
+        })
+    };
+    in_namespace(run, inside)
 }
 
 /// Runs a program to its end; its output is part of the failure.

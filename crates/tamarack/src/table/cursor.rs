@@ -256,6 +256,23 @@ impl Table {
         self.cursor_with(Pieces::new(read, Arc::default(), false))
     }
 
+    /// Returns all entries, from the first to the last or the other way round.
+    #[cfg(any(test, feature = "fuzzing"))]
+    pub(crate) fn entries(
+        self: &Arc<Self>,
+        read: ReadPolicy,
+        forward: bool,
+    ) -> Result<Vec<crate::format::entry::OwnedEntry>> {
+        let mut cursor = self.cursor(read);
+        let mut entries = Vec::new();
+        if forward { cursor.seek_first() } else { cursor.seek_last() }?;
+        while let Some(entry) = cursor.entry() {
+            entries.push(entry.into());
+            if forward { cursor.next() } else { cursor.prev() }?;
+        }
+        Ok(entries)
+    }
+
     /// Returns a cursor over all entries that continues the read-ahead of another one.
     pub fn cursor_with(self: &Arc<Self>, mut pieces: Pieces) -> TableCursor {
         pieces.window.clear();

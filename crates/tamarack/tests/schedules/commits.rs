@@ -24,7 +24,7 @@ use tamarack_format::meta::{EditNumber, TreeId};
 use tamarack_format::record::Position;
 
 use crate::explore;
-use crate::watched::WatchedEnv;
+use crate::watched::{WatchedEnv, watched_env};
 
 const DIR: &str = "/db";
 const DATABASE: u64 = 7;
@@ -118,7 +118,7 @@ impl Worker for TestFlusher {
 fn a_failed_append() {
     explore(1500, || {
         let queue = TestQueue::new(settings());
-        queue.env.fail(step::WAL_APPEND, 2);
+        queue.env.hook().fail(step::WAL_APPEND, 2);
         let writers = ["a", "b", "c"].map(|key| {
             let queue = queue.clone();
             thread::spawn(move || {
@@ -142,7 +142,7 @@ fn a_failed_append() {
 fn a_failed_sync() {
     explore(1500, || {
         let queue = TestQueue::new(settings());
-        queue.env.fail(step::WAL_SYNC, 1);
+        queue.env.hook().fail(step::WAL_SYNC, 1);
         let writers = ["a", "b", "c"].map(|key| {
             let queue = queue.clone();
             thread::spawn(move || {
@@ -209,7 +209,7 @@ fn mixed_writers(queue: &Arc<TestQueue>) {
             for key in ["b1", "b2"] {
                 second.put(key, Durability::Sync).unwrap();
                 assert!(second.sees(key));
-                assert!(second.env.is_durable("wal", key), "{key} was acknowledged before it was durable");
+                assert!(second.env.hook().is_durable("wal", key), "{key} was acknowledged before it was durable");
             }
         }),
         thread::spawn(move || {
@@ -235,7 +235,7 @@ struct TestQueue {
 
 impl TestQueue {
     fn new(settings: CommitSettings) -> Arc<Self> {
-        let watched = WatchedEnv::new();
+        let watched = watched_env();
         let env: Arc<dyn Env> = watched.clone();
         env.create_dir(Path::new(DIR), step::DATABASE_CREATE).unwrap();
         let wal = Arc::new(new_wal(&env));

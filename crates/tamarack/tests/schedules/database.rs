@@ -11,7 +11,7 @@ use tamarack::{AdvancedOptions, Batch, Compression, Db, Durability, Error, Optio
 use tamarack_env::sync::thread;
 
 use crate::explore;
-use crate::watched::WatchedEnv;
+use crate::watched::{WatchedEnv, watched_env};
 
 /// One key is written again and again. Two versions fit a memtable, so that a flush drops one of
 /// them. A reader sees versions in order, none missing. It reads often, so that a switch between
@@ -19,7 +19,7 @@ use crate::watched::WatchedEnv;
 #[test]
 fn lookups_while_buffers_are_flushed() {
     explore(600, || {
-        let env = WatchedEnv::new();
+        let env = watched_env();
         let db = open(&env, 30);
         db.put("key", "0").unwrap();
         let writer = spawn(&db, |db| {
@@ -43,7 +43,7 @@ fn lookups_while_buffers_are_flushed() {
 #[test]
 fn snapshots_against_flushes_and_compactions() {
     explore(400, || {
-        let env = WatchedEnv::new();
+        let env = watched_env();
         let db = open(&env, 100);
         write_pair(&db, 0);
         let writer = spawn(&db, |db| {
@@ -75,7 +75,7 @@ fn snapshots_against_flushes_and_compactions() {
 #[test]
 fn two_workers_on_one_merge() {
     explore(250, || {
-        let env = WatchedEnv::new();
+        let env = watched_env();
         let db = open_tree(&env);
         for key in ["a", "b", "c", "d"] {
             db.put(key, "0").unwrap();
@@ -119,7 +119,7 @@ fn a_flush_of_an_incomplete_buffer_is_noticed() {
     let explored = std::panic::catch_unwind(|| {
         mistake::with(Mistake::IncompleteMemtable, || {
             explore(2000, || {
-                let env = WatchedEnv::new();
+                let env = watched_env();
                 let db = open(&env, SMALL);
                 let writers = [["a1", "a2"], ["b1", "b2"]]
                     .map(|keys| spawn(&db, move |db| keys.into_iter().for_each(|key| db.put(key, key).unwrap())));
@@ -135,7 +135,7 @@ fn a_flush_of_an_incomplete_buffer_is_noticed() {
 #[test]
 fn stalled_writers_go_on() {
     explore(500, || {
-        let env = WatchedEnv::new();
+        let env = watched_env();
         let db = open(&env, SMALL);
         let writers = [["a1", "a2"], ["b1", "b2"]].map(|keys| {
             spawn(&db, move |db| {
@@ -154,9 +154,9 @@ fn stalled_writers_go_on() {
 #[test]
 fn a_failed_flush_is_done_again() {
     explore(500, || {
-        let env = WatchedEnv::new();
+        let env = watched_env();
         let db = open(&env, SMALL);
-        env.fail(step::TABLE_CREATE, 1);
+        env.hook().fail(step::TABLE_CREATE, 1);
         let writers = [["a1", "a2"], ["b1", "b2"]].map(|keys| {
             spawn(&db, move |db| {
                 for key in keys {
@@ -179,14 +179,14 @@ fn a_failed_flush_is_done_again() {
 #[test]
 fn flushes_beside_writers() {
     explore(500, || {
-        let env = WatchedEnv::new();
+        let env = watched_env();
         let db = open(&env, 1 << 10);
         let threads = ["first", "second"].map(|key| {
             let env = env.clone();
             spawn(&db, move |db| {
                 db.put(key, "").unwrap();
                 db.flush().unwrap();
-                assert!(env.is_durable("sst", key), "{key} is not in a table");
+                assert!(env.hook().is_durable("sst", key), "{key} is not in a table");
             })
         });
         db.put("third", "").unwrap();
@@ -201,7 +201,7 @@ fn flushes_beside_writers() {
 #[test]
 fn closing_beside_writers() {
     explore(600, || {
-        let env = WatchedEnv::new();
+        let env = watched_env();
         let db = open(&env, SMALL);
         let writer = spawn(&db, |db| {
             let put = |key| match db.put(key, "") {
@@ -221,7 +221,7 @@ fn closing_beside_writers() {
         let closer = spawn(&db, |db| close(db.clone()));
         let closed = close(db);
         if closed {
-            assert_eq!(env.unsynced("wal"), Vec::<PathBuf>::new());
+            assert_eq!(env.hook().unsynced("wal"), Vec::<PathBuf>::new());
         }
         let (acknowledged, other_closed) = (writer.join().unwrap(), closer.join().unwrap());
         assert!(closed || other_closed, "nobody closed it");
@@ -238,7 +238,7 @@ fn closing_beside_writers() {
 #[test]
 fn dropping_the_last_handle() {
     explore(500, || {
-        let env = WatchedEnv::new();
+        let env = watched_env();
         let db = open(&env, SMALL);
         let writer = spawn(&db, |db| {
             db.put("a", "").unwrap();
@@ -264,7 +264,7 @@ const SMALL: u64 = 1;
 #[test]
 fn changes_of_policy() {
     explore(300, || {
-        let env = WatchedEnv::new();
+        let env = watched_env();
         let db = open(&env, 100);
         let small = spawn(&db, |db| db.set_policy("custom:buffer 20; level 40 in 2 runs; level 400 in 1 run").unwrap());
         db.set_policy("custom:buffer 60; level 120 in 2 runs; level 600 in 1 run").unwrap();

@@ -22,7 +22,7 @@ use tamarack_format::record::Position;
 
 use crate::commits::new_wal;
 use crate::explore;
-use crate::watched::WatchedEnv;
+use crate::watched::{WatchedEnv, watched_env};
 
 const DIR: &str = "/db";
 
@@ -36,7 +36,7 @@ fn syncs_are_shared() {
             let wal = wal.clone();
             thread::spawn(move || {
                 wal.append_and_sync(key).unwrap();
-                assert!(wal.env.is_durable("wal", key), "{key} is not durable yet");
+                assert!(wal.env.hook().is_durable("wal", key), "{key} is not durable yet");
             })
         });
         threads.into_iter().for_each(|thread| thread.join().unwrap());
@@ -52,13 +52,13 @@ fn syncs_reach_older_segments() {
             let wal = wal.clone();
             thread::spawn(move || {
                 wal.append_and_sync(key).unwrap();
-                assert!(wal.env.is_durable("wal", key), "{key} is not durable yet");
+                assert!(wal.env.hook().is_durable("wal", key), "{key} is not durable yet");
             })
         });
         wal.rotate();
         wal.append_and_sync("c").unwrap();
         threads.into_iter().for_each(|thread| thread.join().unwrap());
-        assert_eq!(wal.env.unsynced("wal"), Vec::<std::path::PathBuf>::new());
+        assert_eq!(wal.env.hook().unsynced("wal"), Vec::<std::path::PathBuf>::new());
     });
 }
 
@@ -68,11 +68,11 @@ fn syncs_reach_older_segments() {
 fn a_failed_sync_is_told_to_all() {
     explore(2000, || {
         let wal = Watched::new();
-        wal.env.fail(step::WAL_SYNC, 2);
+        wal.env.hook().fail(step::WAL_SYNC, 2);
         let threads = ["a", "b", "c"].map(|key| {
             let wal = wal.clone();
             thread::spawn(move || match wal.append_and_sync(key) {
-                Ok(()) => assert!(wal.env.is_durable("wal", key), "{key} is not durable yet"),
+                Ok(()) => assert!(wal.env.hook().is_durable("wal", key), "{key} is not durable yet"),
                 Err(error) => assert!(matches!(error, Error::Stopped { .. }), "{error}"),
             })
         });
@@ -96,7 +96,7 @@ fn a_closed_wal_is_durable() {
             })
         };
         let end = wal.wal.close().unwrap();
-        assert_eq!(wal.env.unsynced("wal"), Vec::<std::path::PathBuf>::new());
+        assert_eq!(wal.env.hook().unsynced("wal"), Vec::<std::path::PathBuf>::new());
         writer.join().unwrap();
         assert_eq!(wal.wal.end(), end, "written after it was closed");
     });
@@ -120,7 +120,7 @@ fn deadlines_are_kept() {
             thread::spawn(move || {
                 wal.append(key).unwrap();
                 interval.sync_within(Duration::from_millis(milliseconds));
-                while !wal.env.is_durable("wal", key) {
+                while !wal.env.hook().is_durable("wal", key) {
                     thread::yield_now();
                 }
             })
@@ -140,7 +140,7 @@ struct Watched {
 
 impl Watched {
     fn new() -> Arc<Self> {
-        let watched = WatchedEnv::new();
+        let watched = watched_env();
         let env: Arc<dyn Env> = watched.clone();
         env.create_dir(Path::new(DIR), step::DATABASE_CREATE).unwrap();
         Arc::new(Self { wal: Arc::new(new_wal(&env)), env: watched, next: Mutex::new(Rank::Test, Sequence(1)) })

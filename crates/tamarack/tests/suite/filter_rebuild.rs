@@ -11,7 +11,7 @@ use tamarack_env::sync::{Mutex, Rank, thread};
 use tamarack_env::{Env, MemoryEnv, Random, SimEnv};
 use tamarack_format::table::FOOTER_BYTES;
 
-use crate::gated::GatedEnv;
+use crate::gated::gated_env;
 
 /// Raw bytes of an entry: 8 of the key, 8 of the value, 8.
 const ENTRY_BYTES: u64 = 24;
@@ -412,15 +412,15 @@ const SMALL_AND_LARGE: [&str; 2] = ["blocked:bits=5,allocation=monkey", "blocked
 /// on, although all of them look at the filters of all tables.
 #[test]
 fn nobody_waits_for_the_reads_of_a_filter_rebuild() -> Result<()> {
-    let env = GatedEnv::new();
+    let env = gated_env();
     let db = open(env.clone(), 2000, SMALL_AND_LARGE[0], "tiering:T=20", true)?;
     load(&db, 0..10_000)?;
     assert_all_there(&db, (0..10_000).step_by(10))?;
-    env.close();
+    env.hook().close();
     db.set_filter(SMALL_AND_LARGE[1])?;
-    env.wait_for_reader();
+    env.hook().wait_for_reader();
     let went_on = goes_on(&db, 10_000);
-    env.open_gate();
+    env.hook().open();
     assert!(went_on, "something waited for a filter rebuild");
     db.wait_for_filter_rebuild()?;
     assert!(db.stats().filters_rebuilt > 0);
@@ -431,19 +431,19 @@ fn nobody_waits_for_the_reads_of_a_filter_rebuild() -> Result<()> {
 /// one when it is open.
 #[test]
 fn nobody_waits_for_the_opening_of_a_table() -> Result<()> {
-    let env = GatedEnv::new();
+    let env = gated_env();
     let reopen = || open(env.clone(), 2000, SMALL_AND_LARGE[0], "tiering:T=20", true);
     load(&reopen()?, 0..10_000)?;
     let db = reopen()?;
-    env.close();
+    env.hook().close();
     let reader = {
         let db = db.clone();
         thread::spawn(move || db.get(key(0)).map(|value| value.is_some()))
     };
-    env.wait_for_reader();
+    env.hook().wait_for_reader();
     db.set_filter(SMALL_AND_LARGE[1])?;
     let went_on = goes_on(&db, 10_000);
-    env.open_gate();
+    env.hook().open();
     assert!(went_on, "something waited for the opening of a table");
     assert!(reader.join().expect("it does not panic")?);
     db.wait_for_filter_rebuild()?;

@@ -45,6 +45,28 @@ fn wait(sim: &SimEnv) {
     sim.run_background_until_idle();
 }
 
+/// Key number `number` of those that fill a disk, in an order that is none.
+fn scattered_key(number: u64) -> String {
+    format!("{:06}", number * 7919 % 1_000_000)
+}
+
+/// Puts entries of 206 bytes until the disk is full, and returns their number. Full is what stays
+/// full: what is deleted gives its space back when it is needed.
+fn fill(sim: &SimEnv, db: &Db) -> u64 {
+    let (mut stored, mut refusals) = (0, 0);
+    while refusals < 20 {
+        match db.put(scattered_key(stored), [b'v'; 200]) {
+            Ok(()) => (stored, refusals) = (stored + 1, 0),
+            Err(_) => {
+                refusals += 1;
+                wait(sim);
+            }
+        }
+        assert!(stored < 1 << 16, "the disk is never full");
+    }
+    stored
+}
+
 /// Puts are refused while the reserve is left, which flushes and compactions then use; deletes are
 /// accepted; and with a quarter more than the reserve puts are accepted again, without further
 /// calls.
@@ -286,18 +308,7 @@ fn a_full_disk_is_emptied_by_deletes() -> Result<()> {
             let mut db = open()?;
             let (mut most, mut all_refused) = (0, 0);
             for round in 0..3 {
-                let (mut stored, mut refusals) = (0, 0);
-                // Full is what stays full: what is deleted gives its space back when it is needed.
-                while refusals < 20 {
-                    match db.put(format!("{:06}", stored * 7919 % 1_000_000), [b'v'; 200]) {
-                        Ok(()) => (stored, refusals) = (stored + 1, 0),
-                        Err(_) => {
-                            refusals += 1;
-                            wait(&sim);
-                        }
-                    }
-                    assert!(stored < 1 << 16, "the disk is never full");
-                }
+                let stored = fill(&sim, &db);
                 // More than half of the disk, in each round.
                 assert!(stored * 206 > CAPACITY / 2, "{policy}: {stored} entries fit in round {round}");
                 most = most.max(stored);
@@ -305,7 +316,7 @@ fn a_full_disk_is_emptied_by_deletes() -> Result<()> {
                     db.close()?;
                     db = open()?;
                 }
-                let refused = delete(&sim, &db, (0..stored).map(|number| format!("{:06}", number * 7919 % 1_000_000)))?;
+                let refused = delete(&sim, &db, (0..stored).map(scattered_key))?;
                 assert!(refused <= REFUSED_MAX, "{policy}: {refused} deletes were refused");
                 all_refused += refused;
                 for _ in 0..20 {
@@ -335,19 +346,10 @@ fn a_full_disk_is_emptied_with_larger_tables_than_filled_it() -> Result<()> {
         };
         sim.set_capacity(Some(1 << 22));
         let db = open(8 << 10, 16 << 10)?;
-        let (mut stored, mut refusals) = (0, 0);
-        while refusals < 20 {
-            match db.put(format!("{:06}", stored * 7919 % 1_000_000), [b'v'; 200]) {
-                Ok(()) => (stored, refusals) = (stored + 1, 0),
-                Err(_) => {
-                    refusals += 1;
-                    wait(&sim);
-                }
-            }
-        }
+        let stored = fill(&sim, &db);
         db.close()?;
         let db = open(64 << 10, 1 << 20)?;
-        delete(&sim, &db, (0..stored).map(|number| format!("{:06}", number * 7919 % 1_000_000)))?;
+        delete(&sim, &db, (0..stored).map(scattered_key))?;
         for _ in 0..20 {
             wait(&sim);
         }
@@ -429,7 +431,7 @@ fn fill_and_empty(disk: &Path) -> Result<()> {
     for round in 0..2 {
         let (mut stored, mut refusals) = (0_u64, 0);
         while refusals < 100 {
-            match db.put(format!("{:06}", stored * 7919 % 1_000_000), [b'v'; 200]) {
+            match db.put(scattered_key(stored), [b'v'; 200]) {
                 Ok(()) => (stored, refusals) = (stored + 1, 0),
                 Err(error) => {
                     assert!(error.is_storage_full(), "{error}");
@@ -446,7 +448,7 @@ fn fill_and_empty(disk: &Path) -> Result<()> {
         }
         for number in 0..stored {
             let mut refusals = 0;
-            while let Err(error) = db.delete(format!("{:06}", number * 7919 % 1_000_000)) {
+            while let Err(error) = db.delete(scattered_key(number)) {
                 refusals += 1;
                 assert!(error.is_storage_full() && refusals < 1_000, "a delete is refused for ever: {error}");
                 pause();

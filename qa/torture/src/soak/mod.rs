@@ -23,7 +23,7 @@ use tamarack_testing::Random;
 use crate::child::Task;
 use crate::clock::now_ns;
 use crate::kill::check;
-use crate::mount::{Mount, in_namespace};
+use crate::mount::{Mount, on_tmpfs};
 use crate::run::{Outcome, Run};
 use crate::stream::Stream;
 use crate::told::{Running, Told};
@@ -51,13 +51,11 @@ const GROWTH_MAX: f64 = 1.3;
 
 /// Runs the command.
 pub(crate) fn run(run: Run) -> ExitCode {
-    in_namespace(run, |run| run.rounds(one_database))
+    on_tmpfs(run, DISK_MIB, one_database)
 }
 
-fn one_database(run: &mut Run, dir: &Path) -> Outcome {
+fn one_database(run: &mut Run, dir: &Path, disk: &Mount, mib: u64) -> Outcome {
     let mut random = Random::new(run.seed());
-    let mib = run.args.size.unwrap_or(DISK_MIB);
-    let disk = Mount::tmpfs(&dir.join("disk"), mib)?;
     // Puts leave about a fifth to the reserve.
     let live_bytes = (mib << 20) * 4 / 5 * 4 / 5;
     let stream =
@@ -68,7 +66,7 @@ fn one_database(run: &mut Run, dir: &Path) -> Outcome {
     while run.has_time() {
         let life = Duration::from_millis(1000 * LIFE.0 + random.below(1000 * (LIFE.1 - LIFE.0)));
         let life = life.min(run.time_left());
-        let (told, some) = live(dir, &disk, &writers, design_seed, random.next(), life)?;
+        let (told, some) = live(dir, disk, &writers, design_seed, random.next(), life)?;
         samples.extend(some);
         run.add("kills", 1);
         run.add("commits acknowledged", told.acks.iter().map(|acks| acks.len() as u64).sum());

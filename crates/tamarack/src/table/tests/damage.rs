@@ -16,7 +16,6 @@ use crate::format::entry::{Entry, EntryKind, OwnedEntry, Sequence};
 use crate::format::meta::{EditNumber, TableId, TableMeta};
 use crate::format::names::FileName;
 use crate::format::table::{FOOTER_BYTES, place};
-use crate::merge::Source;
 use crate::stats::LookupTally;
 use crate::table::{FilterKind, FilterSettings, ReadPolicy, Table, TableBuilder, TableSettings, TableStorage};
 
@@ -94,7 +93,7 @@ fn read_all_ways(table: &Result<Arc<Table>>) -> Vec<Result<Vec<OwnedEntry>>> {
     let mut results = Vec::new();
     for read in [ReadPolicy::Cached, ReadPolicy::Sequential] {
         for forward in [true, false] {
-            results.push(walk(table, read, forward));
+            results.push(table.entries(read, forward));
         }
     }
     for key in ["", "ant", "bee", "bird", "cow", "zebra"] {
@@ -106,17 +105,6 @@ fn read_all_ways(table: &Result<Arc<Table>>) -> Vec<Result<Vec<OwnedEntry>>> {
         results.push(answer.map(|_| found));
     }
     results
-}
-
-fn walk(table: &Arc<Table>, read: ReadPolicy, forward: bool) -> Result<Vec<OwnedEntry>> {
-    let mut cursor = table.cursor(read);
-    let mut entries = Vec::new();
-    if forward { cursor.seek_first() } else { cursor.seek_last() }?;
-    while let Some(entry) = cursor.entry() {
-        entries.push(OwnedEntry::from(entry));
-        if forward { cursor.next() } else { cursor.prev() }?;
-    }
-    Ok(entries)
 }
 
 /// Asserts that the file's state is harmless: every read returns what it did when the file was
