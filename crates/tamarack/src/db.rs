@@ -130,6 +130,9 @@ impl Options {
     /// invariant, and every condition of opening. Changes nothing. `progress` receives the bytes of
     /// tables read so far and their total.
     ///
+    /// Damage at the end of the WAL or the manifest that no other file contradicts looks like a
+    /// write that a crash interrupted, and is reported as that ([`VerifyReport::torn`]).
+    ///
     /// # Errors
     /// [`Error::Locked`] if it is open; [`Error::InvalidArgument`] if there is none;
     /// [`Error::Unsupported`] if a newer version wrote it; [`Error::Io`] if the manifest or the WAL

@@ -21,8 +21,12 @@
 //!
 //! **Crash.** Before the edit is durable, the tables are orphans, which the next open removes.
 //! After it, everything up to the run is in tables. The sequence numbers of the WAL have a gap
-//! there, and so the next record begins a segment of its own, before which nothing is needed any
-//! more; a crash in between leaves a WAL that ends before the run, and opening begins that segment.
+//! there, and so a segment begins, before which nothing is needed any more; a crash in between
+//! leaves a WAL that ends before the run, and opening begins that segment.
+//!
+//! **Damage.** The tables are in no WAL, so nothing would miss them if their edit were damaged
+//! while it is the manifest's last: it would look like one that a crash cut short. The header of
+//! the WAL segment, which is durable before [`Ingest::finish`] returns, names the edit.
 //!
 //! **Cost.** The order of keys is compared twice, here for the caller's error and in the table's
 //! builder as its assertion; a key is hashed once; nothing else stands between an entry and the

@@ -17,6 +17,10 @@
 //! * Files that are named and missing, or that show that edits are: [`super::examine`].
 //! * Files whose numbers this database cannot have given, which are ignored:
 //!   [`VerifyReport::foreign`].
+//!
+//! What is not noticed: damage at the end of the WAL or the manifest, if nothing that is left says
+//! that what stood there was durable. It is taken for what a crash left ([`VerifyReport::torn`]),
+//! and tables that the last edit named for orphans ([`VerifyReport::unnamed`]).
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -46,11 +50,11 @@ pub struct VerifyReport {
     pub wal_bytes: u64,
     /// Faults: one error for each damaged place or broken invariant.
     pub problems: Vec<Error>,
-    /// Ends of files that a crash left torn. Nothing in them was acknowledged as durable; opening
-    /// the database cuts them off. Always empty for an open database.
+    /// Ends of files that are not whole, as a crash leaves them: nothing that is left says that
+    /// they were durable. Opening the database cuts them off. Always empty for an open database.
     pub torn: Vec<Dropped>,
-    /// Files that nothing names, left by a crash; opening the database removes them. Always empty
-    /// for an open database.
+    /// Files that nothing names, as a crash leaves them; opening the database removes them. If the
+    /// manifest's end is torn, they may be tables that it named. Always empty for an open database.
     pub unnamed: Vec<PathBuf>,
     /// Files with the names of a database's files that this database cannot have made, because of
     /// their numbers. They are ignored, and stay. Always empty for one that is open.

@@ -288,6 +288,24 @@ fn every_truncation_is_harmless_or_noticed() {
     }
 }
 
+/// Entries that are flushed count as durable: the marks of later records say so, and recovery
+/// misses them if the edit that flushed them is lost.
+#[test]
+fn marks_cover_what_is_in_tables() {
+    let (sim, _, mut writer) = simulated();
+    writer.append(&["a"]).unwrap();
+    writer.rotate();
+    writer.wal.release(Sequence(1)).unwrap();
+    writer.append(&["b"]).unwrap();
+    writer.wal.sync_to(writer.wal.end()).unwrap();
+    let image: Arc<dyn Env> = Arc::new(sim.image(Crash::LoseAll));
+    let flushed = RecoverySettings { flushed_through: Sequence(1), ..recovery(&image) };
+    let env: Arc<dyn Env> = Arc::new(sim.image(Crash::LoseAll));
+    assert_eq!(read_back(&flushed).unwrap().0, writer.written[1..]);
+    let error = read_back(&recovery(&env)).unwrap_err().to_string();
+    assert!(error.contains("it was durable up to position"), "{error}");
+}
+
 #[test]
 fn strict_recovery_refuses_a_torn_end_and_changes_nothing() {
     let (env, _, [_, second]) = two_segments();

@@ -43,7 +43,7 @@ pub struct Wal {
     end: AtomicU64,
     /// Where the newest segment begins.
     begin: AtomicU64,
-    /// Everything before is durable.
+    /// Everything before is durable: here, or in tables.
     durable: AtomicU64,
     /// Sequences were skipped since the last entry, so what comes next needs a segment of its own.
     skipped: AtomicBool,
@@ -131,9 +131,18 @@ impl Wal {
         self.allocate_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Up to where the WAL is durable.
+    /// Up to where the WAL is durable, or everything in it is in tables.
     pub fn durable(&self) -> Position {
         Position(self.durable.load(Ordering::Acquire))
+    }
+
+    /// Up to where it is durable when everything up to `flushed_through` is in tables: at least up
+    /// to the end of the header of the segment that recovery begins with then.
+    pub fn durable_after(&self, flushed_through: Sequence) -> Position {
+        let segments = self.segments.lock();
+        let first_needed = segments.all.iter().rfind(|segment| segment.header().first <= flushed_through.0 + 1);
+        let begun = first_needed.map_or(0, |segment| segment.header().base.0 + FILE_HEADER_BYTES);
+        self.durable().max(Position(begun))
     }
 
     /// Where the next record goes.
@@ -331,12 +340,16 @@ impl Wal {
         Ok(segment)
     }
 
-    /// Removes the segments, old to young, whose entries are all at or before `flushed_through`;
-    /// never the one that is appended to.
+    /// Removes the segments, old to young, whose entries are all at or before `flushed_through`, up
+    /// to which everything is durable in tables; never the one that is appended to.
+    ///
+    /// The marks of later records say so: should the edit that put these entries into tables be
+    /// lost, recovery misses the segments.
     ///
     /// # Errors
     /// [`Error::Io`] if one could not be removed; it stays listed, and the next call tries again.
     pub fn release(&self, flushed_through: Sequence) -> Result<()> {
+        self.durable.fetch_max(self.durable_after(flushed_through).0, Ordering::AcqRel);
         loop {
             let path = {
                 let segments = self.segments.lock();

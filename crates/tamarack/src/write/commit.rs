@@ -345,6 +345,7 @@ impl CommitQueue {
         let installed = install(run, sequence)?;
         self.wal.skip_to(sequence);
         lead.next = sequence.next();
+        self.attest(sequence);
         let number = lead.number;
         lead.number += 1;
         let (group, memtable) = (Arc::new(Group::new()), lead.memtable.clone());
@@ -354,6 +355,21 @@ impl CommitQueue {
         self.publish(&group, number);
         group.wait(|phase| phase == PUBLISHED);
         Ok((installed, stopped_for))
+    }
+
+    /// Begins the WAL's next segment right after a run with entries up to `last` was installed. No
+    /// record of the WAL shows that there is this run, and the last edit of the manifest, if it is
+    /// damaged, looks like one that a crash cut short. But the segment's header names that edit as
+    /// durable, so that recovery notices if it is gone.
+    ///
+    /// The run is durable already, so that a failure is not one of the ingest: the next write
+    /// begins the segment, or meets the error.
+    fn attest(&self, last: Sequence) {
+        let begun = self.wal.rotate(last.next(), self.database.durable_edit());
+        let released = begun.inspect_err(|error| self.report_wal(error)).and_then(|()| self.wal.release(last));
+        if let Err(error) = released {
+            tracing::warn!(%error, "the WAL segment after an ingested run waits for the next write");
+        }
     }
 
     /// Blocks until all memtables that are immutable now are flushed.

@@ -532,9 +532,18 @@ fn crashes_while_the_wal_begins_a_segment_lose_nothing() -> Result<()> {
     let db = open(&env);
     let mut model = Model::new();
     put(&db, "older", "value", &mut model)?;
+    // Before the last segment is made, which is the one after the run.
+    let killed = Arc::new(Mutex::new(Rank::Test, None));
+    let last = killed.clone();
+    env.set_hook(move |moment| {
+        if moment.call.step == Some(step::WAL_CREATE) {
+            *last.lock() = Some(moment.process_image());
+        }
+    });
     ingest(&db, 0, 5, 1, "run", &mut model)?;
-    let killed = env.kill();
+    env.clear_hook();
     drop(db);
+    let killed = killed.lock().take().expect("a segment begins after the run");
     let mut opened = 0;
     for ended in images(&killed, |moment| vec![moment.process_image()]) {
         let crashes = images(&ended, |moment| {

@@ -240,7 +240,7 @@ impl Scheduler {
         let version = self.manifest.version();
         changes.extend(edits::installed(self.tree.of(&version), *input, self.manifest.new_run_id(), slices));
         changes.push(Change::FlushedThrough { tree: self.tree.id(), sequence: immutable.last });
-        changes.push(Change::WalDurable { position: self.wal.durable().0 });
+        changes.push(Change::WalDurable { position: self.wal.durable_after(immutable.last).0 });
         self.install(changes)?;
         self.flush_retry.succeeded();
         self.database.health.report_recovery(Activity::Flush);

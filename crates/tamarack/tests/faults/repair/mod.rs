@@ -18,16 +18,33 @@
 //!   One thing is allowed where the report names key and sequence number: entries of an ingest may
 //!   count as older than they are, never as younger, if nothing says when it ended.
 //! * **What is lost is said.** If a key has another value than before the damage, a range of keys
-//!   in the report covers it. Two things cannot be covered, and the report says so in general:
+//!   in the report covers it. Some things cannot be covered, and the report says so in general:
 //!   where the manifest is lost, keys that were deleted may be back; and nobody misses a file of
 //!   which nothing is left that names it, or the end of a WAL that nothing says to have been
 //!   durable.
+//!
+//! # What cannot be told from a crash
+//!
+//! Some damage leaves what a crash may have left, had it come a little earlier. This, and nothing
+//! else, need not be noticed:
+//!
+//! * **The manifest ends within an edit**, or in an edit that is not whole, and nothing that is
+//!   left says that it was durable: no record behind it, no WAL segment or table that was begun
+//!   after it, no WAL record that was written after it had put older entries into tables. A crash
+//!   while the edit is appended leaves some of its bytes, and its checksum does not say which bytes
+//!   are wrong. Verification lists the end of the manifest as torn, and the tables of the edit as
+//!   files that nothing names. An ingest that has ended is always missed, unless the WAL segment
+//!   that names its edit is damaged as well.
+//! * **A journal's file ends between two records**, because of a cut or, in a WAL, of zeros up to
+//!   its end, at or after the position that is known to have been durable: so does a crash before
+//!   the next record is appended, or the next segment begun.
 //!
 //! `TAMARACK_DATABASES` is how many (1,000), `TAMARACK_SEED` the first.
 
 mod damage;
 mod interrupted;
 mod scene;
+mod stories;
 mod truth;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -139,7 +156,7 @@ impl Case<'_> {
             return Err(format!("opened for reading only, there is {read_only:?} after {repaired:?}"));
         }
         let answers = self.scene.answers(&self.env).map_err(|why| format!("{why}; {repaired:?}"))?;
-        self.check_answers(&before, &repaired, &answers)?;
+        self.check_answers(&before, &repaired, &answers, &self.forgotten(&before, &verified))?;
         tally.merging += u64::from(self.truth.is_compacting);
         match (repaired.applied, repaired.rebuilt) {
             (false, _) => tally.untouched += 1,
@@ -155,6 +172,7 @@ impl Case<'_> {
     /// Every planted damage is found, unless the bytes mean nothing: files that nothing needs;
     /// space of the WAL that was only reserved.
     fn check_found(&self, before: &Contents, found: &VerifyReport) -> Result<(), String> {
+        let forgotten = self.forgotten(before, found);
         let mut named: BTreeSet<&Path> = found.torn.iter().map(|torn| &*torn.path).collect();
         named.extend(found.problems.iter().filter_map(path_of));
         let any_wal = named.iter().any(|path| is(path, "wal"));
@@ -163,16 +181,19 @@ impl Case<'_> {
             self.truth.needed.iter().all(|(path, bytes)| !of_manifest(path) || before.get(path) == Some(bytes));
         for (path, whole) in &self.truth.needed {
             let now = before.get(path);
-            let is_cut = now.is_none_or(|now| whole.starts_with(now));
+            // Cut between two records, a journal is whole in itself.
+            let is_cut = || self.truth.is_cut_between_records(path, now);
             let is_found = match now {
                 Some(now) if now == whole => continue,
                 // What nobody names is not missed.
                 None if is(path, "sst") => named.contains(&**path) || !structure_is_whole,
-                // Cut between two records, it is whole in itself.
-                _ if is(path, "manifest") => named.contains(&**path) || is_cut,
-                // A file shorter than a header may be one that a crash interrupted.
-                _ if is(path, "wal") && now.is_none_or(|now| now.len() < 64) => true,
-                _ if is(path, "wal") => any_wal || is_cut || !structure_is_whole || !self.truth.wal_means(path, now),
+                _ if is(path, "sst") => named.contains(&**path) || forgotten.contains(path),
+                // Only `CURRENT` names the manifest.
+                None if is(path, "manifest") => {
+                    named.contains(&**path) || named.contains(&*Path::new(DIR).join("CURRENT"))
+                }
+                _ if is(path, "manifest") => named.contains(&**path) || is_cut(),
+                _ if is(path, "wal") => any_wal || is_cut() || !structure_is_whole || !self.truth.wal_means(path, now),
                 _ => named.contains(&**path),
             };
             if !is_found {
@@ -180,6 +201,24 @@ impl Case<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The tables that nothing names any more because the edits that did are in the manifest's torn
+    /// end: verification lists both, and all before that end is whole. An ingest's table is missed
+    /// all the same, unless the WAL is damaged, too.
+    fn forgotten(&self, before: &Contents, found: &VerifyReport) -> BTreeSet<PathBuf> {
+        let starts_whole = |torn: &&tamarack::Dropped| {
+            let (now, whole) = (before.get(&torn.path), self.truth.needed.get(&torn.path));
+            let kept = now.and_then(|now| now.get(..torn.offset as usize));
+            is(&torn.path, "manifest") && kept.zip(whole).is_some_and(|(kept, whole)| whole.starts_with(kept))
+        };
+        if !found.torn.iter().any(|torn| starts_whole(&torn)) {
+            return BTreeSet::new();
+        }
+        let all = contents(&self.scene.env);
+        let is_wal_whole = all.iter().all(|(path, bytes)| !is(path, "wal") || before.get(path) == Some(bytes));
+        let is_missed = |path: &PathBuf| is_wal_whole && self.truth.ingested.contains(path);
+        found.unnamed.iter().filter(|path| is(path, "sst") && !is_missed(path)).cloned().collect()
     }
 
     /// Every file is where it was, or where the report says.
@@ -196,9 +235,15 @@ impl Case<'_> {
         Ok(())
     }
 
-    fn check_answers(&self, before: &Contents, report: &RepairReport, answers: &Answers) -> Result<(), String> {
+    fn check_answers(
+        &self,
+        before: &Contents,
+        report: &RepairReport,
+        answers: &Answers,
+        forgotten: &BTreeSet<PathBuf>,
+    ) -> Result<(), String> {
         let keeps_wal = !report.replaced.iter().any(|file| is(&file.path, "wal"));
-        let whole = self.truth.whole(before, keeps_wal);
+        let whole = self.truth.whole(before, keeps_wal, forgotten);
         // An ingested entry of which nothing says when it was written may be hidden by entries that
         // the report says to be possibly younger.
         let is_undated = |path: &Path| {
@@ -232,7 +277,7 @@ impl Case<'_> {
                 || report.lost.iter().any(|lost| covers(lost, key))
                 || was.is_none() && report.may_return
                 || sequence > self.truth.sequences.get(key).copied()
-                || self.truth.leaves_no_trace(before, key, keeps_wal, report.rebuilt);
+                || self.truth.leaves_no_trace(before, key, keeps_wal, report.rebuilt, forgotten);
             if !is_explained {
                 return Err(format!("\"{name}\" was {was:?} and is {value:?}, which nothing explains in {report:?}"));
             }

@@ -8,12 +8,13 @@ use std::sync::Arc;
 use tamarack::internals::ManifestSurvey;
 use tamarack::internals::TableFiles;
 use tamarack::internals::{Findings, RecoverySettings, Tail};
+use tamarack::internals::{MANIFEST_PROFILE, RecordScan, WAL_PROFILE};
 use tamarack::internals::{Salvage, TableStorage};
 use tamarack_env::Env;
 use tamarack_format::entry::{Entry, EntryKind, Sequence};
 use tamarack_format::meta::TreeId;
 use tamarack_format::names::FileName;
-use tamarack_format::record::{FILE_HEADER_BYTES, Position, RECORD_HEAD_BYTES};
+use tamarack_format::record::{FILE_HEADER_BYTES, FileHeader, Position, RECORD_HEAD_BYTES};
 
 use super::scene::{DIR, Scene};
 
@@ -34,6 +35,10 @@ pub(crate) struct Truth {
     records: Vec<Piece>,
     /// Where the records of each segment that is needed end.
     wal_ends: BTreeMap<PathBuf, usize>,
+    /// The tables of ingests.
+    pub(crate) ingested: BTreeSet<PathBuf>,
+    /// Up to where the manifest says that the WAL is durable.
+    wal_durable: u64,
 }
 
 /// Bytes of a file, and the entries in them that belong to the state.
@@ -63,7 +68,7 @@ impl Truth {
         let content = |path: &Path| env.content(path).expect("it is there");
 
         let mut needed = BTreeSet::from([FileName::Current.path(dir), survey.path.expect("it is complete")]);
-        let mut blocks = Vec::new();
+        let (mut blocks, mut ingested) = (Vec::new(), BTreeSet::new());
         for slice in tree.runs().flat_map(|run| run.slices().iter()) {
             let (id, path) = (slice.table().id(), FileName::Table(slice.table().id().0).path(dir));
             let meta = slice.table().meta();
@@ -82,6 +87,9 @@ impl Truth {
                 let start = handle.offset as usize;
                 let bytes = content(&path)[start..handle.end() as usize].to_vec();
                 blocks.push(Piece { path: path.clone(), start, bytes, entries });
+            }
+            if meta.ingest.is_some() {
+                ingested.insert(path.clone());
             }
             needed.insert(path);
         }
@@ -155,20 +163,28 @@ impl Truth {
             blocks,
             records,
             wal_ends,
+            ingested,
+            wal_durable: version.wal_durable().max(version.wal_end().unwrap_or(0)),
         }
     }
 
     /// The sequence of each key's youngest version in blocks and records that are as they were. Of
     /// a WAL that is kept as one, records count up to the first that is not, or to a segment before
-    /// it that is not.
-    pub(crate) fn whole(&self, files: &BTreeMap<PathBuf, Vec<u8>>, keeps_wal: bool) -> BTreeMap<Vec<u8>, u64> {
+    /// it that is not. Tables that are `forgotten` do not count.
+    pub(crate) fn whole(
+        &self,
+        files: &BTreeMap<PathBuf, Vec<u8>>,
+        keeps_wal: bool,
+        forgotten: &BTreeSet<PathBuf>,
+    ) -> BTreeMap<Vec<u8>, u64> {
         let mut youngest: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
         let is_as_it_was = |path: &PathBuf| files.get(path) == Some(&self.needed[path]);
         let follows = |record: &Piece| {
             record.is_whole(files) && self.wal_ends.keys().take_while(|path| **path < record.path).all(is_as_it_was)
         };
         let records = self.records.iter().take_while(|record| !keeps_wal || follows(record));
-        for piece in self.blocks.iter().chain(records).filter(|piece| piece.is_whole(files)) {
+        let blocks = self.blocks.iter().filter(|block| !forgotten.contains(&block.path));
+        for piece in blocks.chain(records).filter(|piece| piece.is_whole(files)) {
             for (key, sequence) in &piece.entries {
                 let sequence_of_key = youngest.entry(key.clone()).or_default();
                 *sequence_of_key = (*sequence_of_key).max(*sequence);
@@ -195,11 +211,38 @@ impl Truth {
         key: &[u8],
         keeps_wal: bool,
         rebuilt: bool,
+        forgotten: &BTreeSet<PathBuf>,
     ) -> bool {
         let Some(sequence) = self.sequences.get(key) else { return false };
         let holds = |piece: &&Piece| piece.entries.iter().any(|(other, of)| (&**other, of) == (key, sequence));
         let in_wal = self.records.iter().any(|piece| holds(&piece));
         let in_lost_file = self.blocks.iter().filter(holds).any(|piece| !files.contains_key(&piece.path));
-        in_wal && (keeps_wal || rebuilt) || in_lost_file && rebuilt
+        let in_forgotten = self.blocks.iter().filter(holds).any(|piece| forgotten.contains(&piece.path));
+        in_wal && (keeps_wal || rebuilt) || in_lost_file && rebuilt || in_forgotten
+    }
+
+    /// True if all that is left of a journal's file is its beginning up to the end of a record; of
+    /// a WAL segment, perhaps with zeros behind it, and not below what the manifest says to be
+    /// durable. Nothing at all may be left of a segment.
+    pub(crate) fn is_cut_between_records(&self, path: &Path, now: Option<&Vec<u8>>) -> bool {
+        let is_wal = path.extension().is_some_and(|extension| extension == "wal");
+        let profile = if is_wal { &WAL_PROFILE } else { &MANIFEST_PROFILE };
+        let stem = path.file_stem().and_then(|stem| stem.to_str()).expect("a name of ours");
+        let header = FileHeader::decode(&self.needed[path], profile.kind, stem.parse().expect("a number"));
+        let header = header.expect("nothing was damaged");
+        let now = now.map_or(&[][..], Vec::as_slice);
+        let used = now.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        let left = if is_wal { &now[..used] } else { now };
+        if !self.needed[path].starts_with(left) {
+            return false;
+        }
+        let scan = RecordScan::of(&self.needed[path], header.place(), profile.growth);
+        let ends = scan.records.iter().map(|record| {
+            let payload_end = record.offset + RECORD_HEAD_BYTES as u64 + u64::from(record.head.payload_bytes);
+            (payload_end, record.end())
+        });
+        let begin = [(0, 0), (FILE_HEADER_BYTES, FILE_HEADER_BYTES)].into_iter().filter(|(end, _)| is_wal || *end > 0);
+        let mut ends = begin.chain(ends).filter(|(from, to)| (*from..=*to).contains(&(left.len() as u64)));
+        ends.any(|(_, end)| !is_wal || header.base.0 + end >= self.wal_durable)
     }
 }
