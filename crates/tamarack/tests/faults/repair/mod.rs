@@ -33,8 +33,9 @@
 //!   after it, no WAL record that was written after it had put older entries into tables. A crash
 //!   while the edit is appended leaves some of its bytes, and its checksum does not say which bytes
 //!   are wrong. Verification lists the end of the manifest as torn, and the tables of the edit as
-//!   files that nothing names. An ingest that has ended is always missed, unless the WAL segment
-//!   that names its edit is damaged as well.
+//!   files that nothing names. If it was the edit of a flush, unsynced records that it had put into
+//!   tables may be torn in the WAL, which ends there, as verification says. An ingest that has
+//!   ended is always missed, unless the WAL segment that names its edit is damaged as well.
 //! * **A journal's file ends between two records**, because of a cut or, in a WAL, of zeros up to
 //!   its end, at or after the position that is known to have been durable: so does a crash before
 //!   the next record is appended, or the next segment begun.
@@ -56,7 +57,7 @@ use tamarack_env::{Random, SimEnv};
 
 use damage::Damage;
 use scene::{DIR, Scene};
-use truth::{Answers, Truth};
+use truth::{Answers, Forgotten, Truth};
 
 /// How many databases, unless the environment says something else.
 const DATABASES: u64 = 1000;
@@ -187,7 +188,7 @@ impl Case<'_> {
                 Some(now) if now == whole => continue,
                 // What nobody names is not missed.
                 None if is(path, "sst") => named.contains(&**path) || !structure_is_whole,
-                _ if is(path, "sst") => named.contains(&**path) || forgotten.contains(path),
+                _ if is(path, "sst") => named.contains(&**path) || forgotten.tables.contains(path),
                 // Only `CURRENT` names the manifest.
                 None if is(path, "manifest") => {
                     named.contains(&**path) || named.contains(&*Path::new(DIR).join("CURRENT"))
@@ -203,22 +204,24 @@ impl Case<'_> {
         Ok(())
     }
 
-    /// The tables that nothing names any more because the edits that did are in the manifest's torn
-    /// end: verification lists both, and all before that end is whole. An ingest's table is missed
-    /// all the same, unless the WAL is damaged, too.
-    fn forgotten(&self, before: &Contents, found: &VerifyReport) -> BTreeSet<PathBuf> {
+    /// What belonged to edits that are in the manifest's torn end: verification lists that end, and
+    /// all before it is whole. An ingest's table is missed all the same, unless the WAL is damaged,
+    /// too.
+    fn forgotten(&self, before: &Contents, found: &VerifyReport) -> Forgotten {
         let starts_whole = |torn: &&tamarack::Dropped| {
             let (now, whole) = (before.get(&torn.path), self.truth.needed.get(&torn.path));
             let kept = now.and_then(|now| now.get(..torn.offset as usize));
             is(&torn.path, "manifest") && kept.zip(whole).is_some_and(|(kept, whole)| whole.starts_with(kept))
         };
         if !found.torn.iter().any(|torn| starts_whole(&torn)) {
-            return BTreeSet::new();
+            return Forgotten::default();
         }
         let all = contents(&self.scene.env);
         let is_wal_whole = all.iter().all(|(path, bytes)| !is(path, "wal") || before.get(path) == Some(bytes));
         let is_missed = |path: &PathBuf| is_wal_whole && self.truth.ingested.contains(path);
-        found.unnamed.iter().filter(|path| is(path, "sst") && !is_missed(path)).cloned().collect()
+        let tables = found.unnamed.iter().filter(|path| is(path, "sst") && !is_missed(path)).cloned().collect();
+        let wal_end = found.torn.iter().find(|torn| is(&torn.path, "wal")).map(|torn| (torn.path.clone(), torn.offset));
+        Forgotten { tables, wal_end }
     }
 
     /// Every file is where it was, or where the report says.
@@ -240,7 +243,7 @@ impl Case<'_> {
         before: &Contents,
         report: &RepairReport,
         answers: &Answers,
-        forgotten: &BTreeSet<PathBuf>,
+        forgotten: &Forgotten,
     ) -> Result<(), String> {
         let keeps_wal = !report.replaced.iter().any(|file| is(&file.path, "wal"));
         let whole = self.truth.whole(before, keeps_wal, forgotten);

@@ -41,6 +41,15 @@ pub(crate) struct Truth {
     wal_durable: u64,
 }
 
+/// What nothing says to belong to the state any more, because the edits that did look torn.
+#[derive(Debug, Default)]
+pub(crate) struct Forgotten {
+    /// Tables that nothing names.
+    pub(crate) tables: BTreeSet<PathBuf>,
+    /// Where the WAL ends now, if what stands there is not whole: the segment, and the offset.
+    pub(crate) wal_end: Option<(PathBuf, u64)>,
+}
+
 /// Bytes of a file, and the entries in them that belong to the state.
 struct Piece {
     path: PathBuf,
@@ -170,12 +179,12 @@ impl Truth {
 
     /// The sequence of each key's youngest version in blocks and records that are as they were. Of
     /// a WAL that is kept as one, records count up to the first that is not, or to a segment before
-    /// it that is not. Tables that are `forgotten` do not count.
+    /// it that is not. What is `forgotten` does not count.
     pub(crate) fn whole(
         &self,
         files: &BTreeMap<PathBuf, Vec<u8>>,
         keeps_wal: bool,
-        forgotten: &BTreeSet<PathBuf>,
+        forgotten: &Forgotten,
     ) -> BTreeMap<Vec<u8>, u64> {
         let mut youngest: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
         let is_as_it_was = |path: &PathBuf| files.get(path) == Some(&self.needed[path]);
@@ -183,7 +192,12 @@ impl Truth {
             record.is_whole(files) && self.wal_ends.keys().take_while(|path| **path < record.path).all(is_as_it_was)
         };
         let records = self.records.iter().take_while(|record| !keeps_wal || follows(record));
-        let blocks = self.blocks.iter().filter(|block| !forgotten.contains(&block.path));
+        let is_known = |record: &&Piece| {
+            let ends_after = |(path, offset): &(PathBuf, u64)| (&record.path, record.start as u64) < (path, *offset);
+            forgotten.wal_end.as_ref().is_none_or(ends_after)
+        };
+        let records = records.filter(is_known);
+        let blocks = self.blocks.iter().filter(|block| !forgotten.tables.contains(&block.path));
         for piece in blocks.chain(records).filter(|piece| piece.is_whole(files)) {
             for (key, sequence) in &piece.entries {
                 let sequence_of_key = youngest.entry(key.clone()).or_default();
@@ -211,13 +225,13 @@ impl Truth {
         key: &[u8],
         keeps_wal: bool,
         rebuilt: bool,
-        forgotten: &BTreeSet<PathBuf>,
+        forgotten: &Forgotten,
     ) -> bool {
         let Some(sequence) = self.sequences.get(key) else { return false };
         let holds = |piece: &&Piece| piece.entries.iter().any(|(other, of)| (&**other, of) == (key, sequence));
         let in_wal = self.records.iter().any(|piece| holds(&piece));
         let in_lost_file = self.blocks.iter().filter(holds).any(|piece| !files.contains_key(&piece.path));
-        let in_forgotten = self.blocks.iter().filter(holds).any(|piece| forgotten.contains(&piece.path));
+        let in_forgotten = self.blocks.iter().filter(holds).any(|piece| forgotten.tables.contains(&piece.path));
         in_wal && (keeps_wal || rebuilt) || in_lost_file && rebuilt || in_forgotten
     }
 
