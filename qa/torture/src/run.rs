@@ -9,6 +9,7 @@ use std::fs;
 use std::panic;
 use std::path::{Path, PathBuf};
 use std::process::{self, ExitCode};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::args::Args;
@@ -119,8 +120,9 @@ impl Run {
     /// Runs rounds until the time or the count is reached, each in an empty directory that is
     /// removed afterwards, and prints the verdict.
     pub(crate) fn rounds(mut self, mut round: impl FnMut(&mut Self, &Path) -> Outcome) -> ExitCode {
+        let at_panics = self.end_at_panics();
         while self.args.count.map_or(self.has_time() || self.round == 0, |count| self.round < count) {
-            self.end_at_panics();
+            *at_panics.lock().unwrap_or_else(PoisonError::into_inner) = self.how_to_replay();
             let dir = self.dir.join(format!("seed-{}", self.seed()));
             let made = fs::create_dir(&dir).map_err(|error| Stop::Failed(format!("{}: {error}", dir.display())));
             if let Err(stop) = made.and_then(|()| round(&mut self, &dir)) {
@@ -135,15 +137,18 @@ impl Run {
         self.verdict(None)
     }
 
-    /// Lets a panic of any thread, the engine's own among them, end the run as a failure.
-    fn end_at_panics(&self) {
-        let after = self.how_to_replay();
+    /// Lets a panic of any thread, the engine's own among them, end the run as a failure. Returns
+    /// what is printed then, for each round to set.
+    fn end_at_panics(&self) -> Arc<Mutex<String>> {
+        let how_to_replay = Arc::new(Mutex::new(self.how_to_replay()));
+        let printed = how_to_replay.clone();
         let usual = panic::take_hook();
         panic::set_hook(Box::new(move |panic| {
             usual(panic);
-            println!("FAILED: a panic\n{after}");
+            println!("FAILED: a panic\n{}", printed.lock().unwrap_or_else(PoisonError::into_inner));
             process::exit(1);
         }));
+        how_to_replay
     }
 
     fn how_to_replay(&self) -> String {

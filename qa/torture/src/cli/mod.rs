@@ -154,13 +154,13 @@ impl Ended {
             command.env_remove("RUST_BACKTRACE").spawn()
         };
         let mut child = start(random).map_err(|error| format!("{}: {error}", shown(words)))?;
-        // Where it is a pipe: gone at once, or after some bytes.
-        if let Some(mut output) = child.stdout.take()
-            && random.one_in(2)
-        {
-            let mut some = [0; 100];
-            output.read(&mut some).map_err(|error| error.to_string())?;
-        }
+        // Where it is a pipe: gone at once, or after some bytes. The program may be silent for ever,
+        // so another thread waits for them.
+        let reader = child
+            .stdout
+            .take()
+            .filter(|_| random.one_in(2))
+            .map(|mut output| std::thread::spawn(move || output.read(&mut [0; 100])));
         let began = Instant::now();
         let status = loop {
             if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
@@ -172,6 +172,10 @@ impl Ended {
             }
             std::thread::sleep(Duration::from_millis(2));
         };
+        if let Some(reader) = reader {
+            let read = reader.join().map_err(|_| "reading the output panicked".to_owned())?;
+            read.map_err(|error| error.to_string())?;
+        }
         let errors = fs::read(&errors).map_err(|error| error.to_string())?;
         Ok(Self { status, errors: String::from_utf8_lossy(&errors).into_owned() })
     }
