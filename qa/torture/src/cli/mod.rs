@@ -154,8 +154,8 @@ impl Ended {
             command.env_remove("RUST_BACKTRACE").spawn()
         };
         let mut child = start(random).map_err(|error| format!("{}: {error}", shown(words)))?;
-        // Where it is a pipe: gone at once, or after some bytes. The program may be silent for ever,
-        // so another thread waits for them.
+        // Where it is a pipe: gone at once, or after some bytes. The program may be silent for
+        // ever, so another thread waits for them.
         let reader = child
             .stdout
             .take()
