@@ -2,6 +2,7 @@
 //!
 //! One module alone: `cargo test -p tamarack-model --test suite moose::`.
 
+mod agenda;
 mod allocate;
 mod autumn;
 mod bound;
