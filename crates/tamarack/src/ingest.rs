@@ -26,7 +26,8 @@
 //!
 //! **Damage.** The tables are in no WAL, so nothing would miss them if their edit were damaged
 //! while it is the manifest's last: it would look like one that a crash cut short. The header of
-//! the WAL segment, which is durable before [`Ingest::finish`] returns, names the edit.
+//! the WAL segment names the edit. It is durable before [`Ingest::finish`] returns; if the segment
+//! cannot be made then, which fails no ingest, the next write makes it.
 //!
 //! **Cost.** The order of keys is compared twice, here for the caller's error and in the table's
 //! builder as its assertion; a key is hashed once; nothing else stands between an entry and the

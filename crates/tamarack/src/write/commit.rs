@@ -365,9 +365,7 @@ impl CommitQueue {
     /// The run is durable already, so that a failure is not one of the ingest: the next write
     /// begins the segment, or meets the error.
     fn attest(&self, last: Sequence) {
-        let begun = self.wal.rotate(last.next(), self.database.durable_edit());
-        let released = begun.inspect_err(|error| self.report_wal(error)).and_then(|()| self.wal.release(last));
-        if let Err(error) = released {
+        if let Err(error) = self.begin_segment(last.next()).and_then(|()| self.wal.release(last)) {
             tracing::warn!(%error, "the WAL segment after an ingested run waits for the next write");
         }
     }
@@ -579,7 +577,7 @@ impl CommitQueue {
         let entries = forming.bytes.entries();
         if entries > 0 {
             if self.wal.needs_segment() {
-                self.wal.rotate(first, self.database.durable_edit()).inspect_err(|error| self.report_wal(error))?;
+                self.begin_segment(first)?;
             }
             self.append(&mut lead, forming, first, sync_time)?;
             self.counters.commit_groups.add(1);
@@ -619,7 +617,7 @@ impl CommitQueue {
     }
 
     fn rotate_under_lead(&self, lead: &mut Lead) -> Result<()> {
-        self.wal.rotate(lead.next, self.database.durable_edit()).inspect_err(|error| self.report_wal(error))?;
+        self.begin_segment(lead.next)?;
         lead.memtable = self.tree.rotate_memtable(Sequence(lead.next.0 - 1));
         lead.filled_bytes = 0;
         if let Some(reserve) = &self.settings.reserve {
@@ -628,6 +626,11 @@ impl CommitQueue {
         }
         self.database.wake_flusher();
         Ok(())
+    }
+
+    /// Begins a WAL segment for entries from `first` on.
+    fn begin_segment(&self, first: Sequence) -> Result<()> {
+        self.wal.rotate(first, self.database.durable_edit()).inspect_err(|error| self.report_wal(error))
     }
 
     /// The WAL's error says whether it can continue.
