@@ -364,8 +364,9 @@ fn assemble(dir: &Path, options: &Resolved, parts: RecoveredParts) -> Result<Eng
     let wal = Arc::new(wal);
     let counters = Arc::new(Counters::default());
     let events = Arc::new(Events::new(options.listener.clone()));
-    let memtables = (options.immutable_memtables_max as u64 + 1, shape.buffer().0);
-    let reserve = Reserve::new(env.clone(), dir.to_owned(), events.clone(), options.reserve_bytes, memtables);
+    let (memtables, memtable_bytes) = (options.immutable_memtables_max as u64 + 1, shape.buffer().0);
+    let reserve_bytes = options.reserve_bytes;
+    let reserve = Reserve::new(env.clone(), dir.to_owned(), events.clone(), reserve_bytes, memtables, memtable_bytes);
     let reserve = Arc::new(reserve);
     let shared = Arc::new(Database::new(last, version.edit_number(), events.clone(), lock));
     let tree = Arc::new(Tree::new(TREE, shared.clone(), replay.active, replay.immutable, version));

@@ -104,7 +104,8 @@ impl Reserve {
         dir: PathBuf,
         events: Arc<Events>,
         configured: Option<u64>,
-        (memtables, memtable_bytes): (u64, u64),
+        memtables: u64,
+        memtable_bytes: u64,
     ) -> Self {
         Self {
             env,

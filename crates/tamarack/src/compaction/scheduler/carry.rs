@@ -62,7 +62,7 @@ impl Scheduler {
         let found = order.iter().copied().find(|at| may_go_on(jobs.at(*at)));
         let skips_some = (0..).zip(jobs.iter()).any(|(at, job)| waits(job) && !(may_go_on(job) && order.contains(&at)));
         let skipped = skips_some.then(|| schedule.speed.compactions_from().max(now + SKIPPED));
-        let retried = jobs.iter().map(|job| job.attempts.paused_until).filter(|from| *from > now);
+        let retried = jobs.iter().map(|job| job.attempts.paused_until).filter(|until| *until > now);
         let look_again = retried.chain(skipped).min();
         let part = found.and_then(|at| jobs.at(at).next_part(open_max).map(|part| jobs.at(at).take(part)));
         let is_busy = jobs.are_worked_on();
