@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use common::machine::thread_cpu_ns;
 use tamarack_env::MemoryEnv;
-use tamarack_testing::{Hook, Hooked, HookedCall};
+use tamarack_testing::{CarryOut, Hook, Hooked, HookedCall};
 
 /// The storage.
 pub type Waiting = Hooked<Device>;
@@ -34,12 +34,7 @@ impl Device {
 }
 
 impl Hook for Device {
-    fn around(
-        &self,
-        _path: &Path,
-        call: HookedCall<'_>,
-        carry_out: &mut dyn FnMut() -> io::Result<usize>,
-    ) -> io::Result<usize> {
+    fn around(&self, _path: &Path, call: HookedCall<'_>, carry_out: CarryOut<'_>) -> io::Result<usize> {
         let wait_ns = self.wait_ns.load(Ordering::Relaxed);
         if wait_ns > 0 && matches!(call, HookedCall::Read) {
             let until = thread_cpu_ns() + wait_ns;

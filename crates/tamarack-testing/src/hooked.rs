@@ -22,13 +22,11 @@ pub trait Hook: Send + Sync + Debug {
     /// # Errors
     /// What the caller shall get. Of a write that was not carried out, half is written all the
     /// same: after an error, any part may be.
-    fn around(
-        &self,
-        path: &Path,
-        call: HookedCall<'_>,
-        carry_out: &mut dyn FnMut() -> io::Result<usize>,
-    ) -> io::Result<usize>;
+    fn around(&self, path: &Path, call: HookedCall<'_>, carry_out: CarryOut<'_>) -> io::Result<usize>;
 }
+
+/// Carries a call out in the environment below.
+pub type CarryOut<'a> = &'a mut dyn FnMut() -> io::Result<usize>;
 
 /// A call that a hook sees. With its step, where it has one.
 #[derive(Clone, Copy, Debug)]

@@ -26,7 +26,7 @@ mod stored;
 
 pub use directory::TestDir;
 pub use files::{STEP, read_dir, read_file, write_dir, write_file};
-pub use hooked::{Hook, Hooked, HookedCall};
+pub use hooked::{CarryOut, Hook, Hooked, HookedCall};
 pub use random::Random;
 pub use seeds::{number, seed, seeds};
 pub use stored::{assert_stored, rewrites, stored};

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use tamarack_env::sync::{Mutex, Rank};
 use tamarack_env::{MemoryEnv, Step};
-use tamarack_testing::{Hook, Hooked, HookedCall};
+use tamarack_testing::{CarryOut, Hook, Hooked, HookedCall};
 
 /// An environment for one exploration.
 pub(crate) type WatchedEnv = Hooked<Watch>;
@@ -85,12 +85,7 @@ impl Watch {
 }
 
 impl Hook for Watch {
-    fn around(
-        &self,
-        path: &Path,
-        call: HookedCall<'_>,
-        carry_out: &mut dyn FnMut() -> io::Result<usize>,
-    ) -> io::Result<usize> {
+    fn around(&self, path: &Path, call: HookedCall<'_>, carry_out: CarryOut<'_>) -> io::Result<usize> {
         // What is written while a sync goes on may not be durable after it.
         let mut synced = Vec::new();
         if let HookedCall::Sync(_) = call {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use tamarack_env::MemoryEnv;
 use tamarack_env::sync::{Condvar, Mutex, Rank};
-use tamarack_testing::{Hook, Hooked, HookedCall};
+use tamarack_testing::{CarryOut, Hook, Hooked, HookedCall};
 
 /// An environment whose reads of tables can be held up.
 pub(crate) type GatedEnv = Hooked<Gate>;
@@ -66,12 +66,7 @@ impl Gate {
 }
 
 impl Hook for Gate {
-    fn around(
-        &self,
-        path: &Path,
-        call: HookedCall<'_>,
-        carry_out: &mut dyn FnMut() -> io::Result<usize>,
-    ) -> io::Result<usize> {
+    fn around(&self, path: &Path, call: HookedCall<'_>, carry_out: CarryOut<'_>) -> io::Result<usize> {
         if matches!(call, HookedCall::Read) && path.extension().is_some_and(|extension| extension == "sst") {
             self.pass();
         }
