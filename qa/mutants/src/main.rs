@@ -31,6 +31,8 @@ use std::process::{Command, ExitCode};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use tamarack_testing::Random;
+
 use args::Args;
 use compile::{Built, CompileError, Program};
 use report::Report;
@@ -138,19 +140,12 @@ fn choose(args: &Args, mutants: &[Mutant], rejected: &BTreeSet<u32>) -> Vec<u32>
     let viable = mutants.iter().map(|mutant| mutant.number).filter(|number| !rejected.contains(number));
     let mut chosen: Vec<u32> = viable.filter(|number| args.only.is_empty() || args.only.contains(number)).collect();
     if let Some(sample) = args.sample {
-        chosen.sort_by_key(|number| mixed(u64::from(*number) ^ args.seed << 32));
-        chosen.truncate(sample);
-        chosen.sort_unstable();
+        let mut random = Random::new(args.seed);
+        while chosen.len() > sample {
+            chosen.remove(random.below(chosen.len() as u64) as usize);
+        }
     }
     chosen
-}
-
-/// A number that depends on all bits of this one (SplitMix64).
-fn mixed(number: u64) -> u64 {
-    let number = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let number = (number ^ number >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let number = (number ^ number >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-    number ^ number >> 31
 }
 
 /// A source file.
