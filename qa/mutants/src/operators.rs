@@ -248,9 +248,8 @@ impl<'ast> Visit<'ast> for Finder<'_> {
             }
             Expr::Match(choice) => {
                 let has_rest = choice.arms.last().is_some_and(|arm| arm.guard.is_none() && matches_all(&arm.pat));
-                let last = choice.arms.len() - 1;
                 for (place, arm) in choice.arms.iter().enumerate() {
-                    self.arm(arm, has_rest && place < last);
+                    self.arm(arm, has_rest && place + 1 < choice.arms.len());
                 }
             }
             Expr::MethodCall(call) => {

@@ -4,6 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use tamarack_testing::TestDir;
+
 use crate::args::Args;
 use crate::operators::{OPPOSITES, sites};
 use crate::rewrite::{Rewritten, rewrite};
@@ -119,6 +121,7 @@ fn constants_macros_tests_and_unsafe_code_are_left_alone() {
         "[a; 2]",
         "1 as u64",
         "Vec::with_capacity(1)",
+        "match never {}",
         "if let Some(a) = b && c {}",
         "#[cfg(windows)] g(1); a",
         "#[cfg(windows)] let b = 1; a",
@@ -190,7 +193,8 @@ fn errors_are_traced_to_mutants() {
 /// and one does not compile. A second run, after the test was sharpened, kills the survivor.
 #[test]
 fn a_run_tells_what_became_of_each_mutant() {
-    let root = std::env::temp_dir().join(format!("mutants-{}", std::process::id()));
+    let dir = TestDir::new("mutants");
+    let root = dir.path();
     let write = |name: &str, text: &str| {
         fs::create_dir_all(root.join(name).parent().expect("a directory")).expect("a directory");
         fs::write(root.join(name), text).expect("a file");
@@ -203,13 +207,13 @@ fn a_run_tells_what_became_of_each_mutant() {
     write("Cargo.toml", "[package]\nname = \"small\"\nversion = \"0.0.0\"\nedition = \"2024\"\n[workspace]\n");
     write("tests/a.rs", "#[test]\nfn a() { assert!(small::is_small(9) & !small::is_small(11)); }\n");
     for words in [&["init", "-q"][..], &["add", "."]] {
-        let status = Command::new("git").args(words).current_dir(&root).status();
+        let status = Command::new("git").args(words).current_dir(root).status();
         assert!(status.expect("git runs").success());
     }
     let words = ["src/lib.rs", "--test", "--test a", "--jobs", "2", "--dir", "target/m"].map(str::to_owned);
     let args = Args::parse(words.into_iter()).expect("valid");
 
-    let report = run(&args, &root);
+    let report = run(&args, root);
     let text = report.text();
     let fate = |what: &str| {
         let found = report.mutants.iter().find(|(mutant, _)| mutant.site.description == what);
@@ -226,9 +230,8 @@ fn a_run_tells_what_became_of_each_mutant() {
     assert_eq!((&json["all"]["viable"], &json["survivors"][0]["line"]), (&4.into(), &1.into()), "{json}");
 
     write("tests/a.rs", "#[test]\nfn a() { assert!(small::is_small(9) & !small::is_small(10)); }\n");
-    let report = run(&args, &root);
+    let report = run(&args, root);
     assert_eq!(report.total().killed, 3, "{}", report.text());
-    fs::remove_dir_all(&root).expect("removed");
 }
 
 fn run(args: &Args, root: &Path) -> crate::Report {
