@@ -36,8 +36,8 @@
 //!
 //! `tests` compares random histories with a `BTreeMap`, inserts from several threads under readers
 //! that check the order, and explores schedules of a small case (feature `shuttle`);
-//! `tests/allocations/memtable.rs` compares the memory with a counting allocator. It is clean under
-//! thread and address sanitizer.
+//! `tests/allocations/memtable.rs` compares the memory with a counting allocator. The thread and
+//! the address sanitizer and Miri run `tests` and find nothing.
 
 #![expect(unsafe_code, reason = "an arena with lock-free readers; each block says why it is sound")]
 

@@ -1,5 +1,5 @@
 //! The memtable against a `BTreeMap`, under several threads, and under all schedules of a small
-//! case.
+//! case. Miri interprets the same tests at smaller sizes.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -11,6 +11,11 @@ use tamarack_testing::Random;
 use super::*;
 use crate::entry::Sequence;
 use crate::merge::Source;
+
+/// `size`, or what Miri can interpret in a second or so instead.
+const fn size(size: u64, interpreted: u64) -> u64 {
+    if cfg!(miri) { interpreted } else { size }
+}
 
 /// The entries by key and sequence, in entry order.
 type Model = BTreeMap<Version, Content>;
@@ -85,7 +90,7 @@ fn history(seed: u64) {
     let mut model = Model::new();
     assert!(memtable.is_empty());
     let mut cursor = memtable.cursor();
-    for sequence in 1..400 {
+    for sequence in 1..size(400, 40) {
         insert_random(&mut random, &memtable, &mut model, sequence);
         if random.below(4) != 0 {
             continue;
@@ -144,18 +149,19 @@ mod threads_and_models {
     /// Shows that all reads agree with the model, in random histories.
     #[test]
     fn agrees_with_a_model() {
-        (0..60).for_each(history);
+        (0..size(60, 2)).for_each(history);
     }
 
     /// Shows that the whole order is right after many inserts that ascend, descend, and come from
     /// two interleaved sequences.
     #[test]
     fn orders_sequences() {
-        let orders: [fn(u64) -> u64; 4] = [|n| n, |n| 5000 - n, |n| n / 2 + n % 2 * 10_000, |n| n * 2003 % 5003];
+        const ENTRIES: u64 = size(5000, 100);
+        let orders: [fn(u64) -> u64; 4] = [|n| n, |n| ENTRIES - n, |n| n / 2 + n % 2 * 10_000, |n| n * 2003 % 5003];
         for order in orders {
             let memtable = Arc::new(Memtable::new());
-            (0..5000).for_each(|n| memtable.insert(put(&order(n).to_be_bytes(), n + 1, b"v")));
-            let mut expected: Vec<u64> = (0..5000).map(order).collect();
+            (0..ENTRIES).for_each(|n| memtable.insert(put(&order(n).to_be_bytes(), n + 1, b"v")));
+            let mut expected: Vec<u64> = (0..ENTRIES).map(order).collect();
             expected.sort_unstable();
             let mut cursor = memtable.cursor();
             cursor.seek_first().unwrap();
@@ -225,7 +231,7 @@ mod threads_and_models {
     /// there.
     #[test]
     fn many_threads_insert_and_read() {
-        const EACH: u64 = 4000;
+        const EACH: u64 = size(4000, 15);
         let memtable = Arc::new(Memtable::new());
         std::thread::scope(|scope| {
             for thread in 0..4 {
