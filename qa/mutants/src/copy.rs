@@ -6,9 +6,13 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// The repository's files, as git lists them, relative to `root`.
-pub(crate) fn tracked(root: &Path) -> Result<Vec<String>, String> {
-    let output = Command::new("git").args(["ls-files", "-z"]).current_dir(root).output();
+/// The repository's files, as git lists them, relative to `root`: also new ones that it does not
+/// track yet, but none that it ignores.
+pub(crate) fn names(root: &Path) -> Result<Vec<String>, String> {
+    let output = Command::new("git")
+        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+        .current_dir(root)
+        .output();
     let output = output.map_err(|error| format!("git: {error}"))?;
     if !output.status.success() {
         return Err(format!("git ls-files: {}", String::from_utf8_lossy(&output.stderr)));

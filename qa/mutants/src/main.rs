@@ -95,7 +95,7 @@ fn root() -> Result<PathBuf, String> {
 
 fn run(args: &Args, root: &Path) -> Result<Option<Report>, String> {
     let began = Instant::now();
-    let names = copy::tracked(root)?;
+    let names = copy::names(root)?;
     let project = Project::read(root, &args.files, &names)?;
     if args.list {
         for mutant in &project.mutants {

@@ -5,6 +5,7 @@
 mod agenda;
 mod allocate;
 mod autumn;
+mod borders;
 mod bound;
 mod closed_forms;
 mod designs;
