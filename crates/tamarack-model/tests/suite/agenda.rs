@@ -5,6 +5,7 @@
 //! Each test drives an agenda by hand, event by event, beside a small tree.
 
 use tamarack_model::agenda::{Agenda, Contents, Design, Garbage, Next, Scope, Situation};
+use tamarack_model::bound::SpaceBound;
 use tamarack_model::planner::{self, Cause, CompactionPlan};
 use tamarack_model::policy::{Custom, Policy};
 use tamarack_model::{Bytes, Entries, Occupancy, Run, RunId, Shape};
@@ -18,6 +19,7 @@ struct Stage {
     in_progress: Vec<CompactionPlan>,
     memtable: Option<Bytes>,
     contents: Counted,
+    bound: Option<SpaceBound>,
 }
 
 /// Garbage of some runs, and the entries of the tree.
@@ -44,12 +46,13 @@ impl Stage {
             in_progress: Vec::new(),
             memtable: None,
             contents: Counted(Vec::new(), 0),
+            bound: None,
         }
     }
 
     fn situation(&self) -> Situation<'_> {
         Situation {
-            design: Design { policy: &self.policy, shape: &self.shape, bound: None },
+            design: Design { policy: &self.policy, shape: &self.shape, bound: self.bound },
             occupancy: &self.tree,
             in_progress: &self.in_progress,
             memtable: self.memtable,
@@ -230,6 +233,7 @@ fn announced_runs_keep_flushes_small() {
     assert_eq!(stage.agenda.to_string(), "ingested run expected");
     stage.agenda.expect_run_no_longer();
     assert_eq!(joined(&mut stage), 0);
+    assert_eq!(stage.agenda.to_string(), "ingested run expected");
     stage.agenda.expect_run_no_longer();
     assert_eq!(joined(&mut stage), 1);
     assert_eq!(stage.agenda.to_string(), "");
@@ -291,4 +295,104 @@ fn garbage_is_due_after_as_many_writes_as_entries() {
             assert_eq!(stage.next(), Next::Nothing, "the older run is in the same compaction");
         }
     }
+}
+
+/// Contents of which nothing is known have no entries and no garbage.
+#[test]
+fn sizes_alone_have_no_garbage() {
+    struct Sizes;
+    impl Contents for Sizes {}
+    assert_eq!((Sizes.entries(), Sizes.garbage()), (Entries(0), Vec::new()));
+}
+
+/// Each question of an examination yields one compaction: other garbage that is due waits for the
+/// next arrival.
+#[test]
+fn an_examination_removes_garbage_once() {
+    let mut stage = Stage::new("level 1: r4 1; level 2: r2 8");
+    stage.contents = Counted([4, 2].map(|run| Garbage { run: RunId(run), age: 11 }).to_vec(), 10);
+    stage.agenda.garbage_is_due();
+    let number = stage.begin();
+    assert_eq!(stage.in_progress[number].inputs, [RunId(4)], "r2 fills its slot");
+    assert_eq!(stage.next(), Next::Nothing);
+    stage.agenda.garbage_is_due();
+    let next = stage.next();
+    assert!(matches!(&next, Next::Compact { plan, .. } if plan.inputs == [RunId(2)]), "{next:?}");
+}
+
+/// Only a compaction with its own cause answers a question: whatever else begins, the decision
+/// stays.
+#[test]
+fn other_compactions_answer_no_question() {
+    let of_level = |agenda: &mut Agenda| agenda.flushed();
+    let of_run = |agenda: &mut Agenda| agenda.ingested(RunId(4));
+    let full = Stage::new("level 1: r6 1, r5 1, r4 1, r3 1; level 2: r2 4");
+    let mut space = Stage::new("level 1: r4 1; level 2: r2 4");
+    space.bound = SpaceBound::new(1.1);
+    let mut garbage = Stage::new("level 1: r4 1; level 2: r2 4");
+    garbage.contents = Counted(vec![Garbage { run: RunId(4), age: 11 }], 10);
+    let join = Stage::new("level 2: r4 1, r3 4");
+    let run = RunId(4);
+    let causes = [
+        Cause::Full { level: 1, through: 1 },
+        Cause::SpaceBound,
+        Cause::TombstonesDue { run },
+        Cause::Ingested { run },
+    ];
+    let events: [fn(&mut Agenda); 4] = [of_level, of_level, of_level, of_run];
+    for ((mut stage, event), answer) in [full, space, garbage, join].into_iter().zip(events).zip(causes) {
+        event(&mut stage.agenda);
+        let decided = stage.next();
+        assert!(matches!(&decided, Next::Compact { plan, .. } if plan.cause == answer), "{answer}: {decided:?}");
+        for cause in causes.into_iter().chain([Cause::Flush, Cause::Compact]).filter(|cause| *cause != answer) {
+            stage.agenda.begun(&CompactionPlan { cause, inputs: vec![RunId(9)], buffer: Bytes::ZERO, target: 2 });
+            assert_eq!(stage.next(), decided, "{cause} began");
+        }
+        stage.begin();
+        assert_eq!(stage.next(), Next::Nothing, "{answer} began");
+    }
+}
+
+/// Levels are examined in the order of their arrivals.
+#[test]
+fn the_first_arrival_is_examined_first() {
+    let mut stage = Stage::new("level 1: r6 1, r5 1, r4 1, r3 1; level 2: r2 16");
+    stage.shape = "buffer 1\nlevel 4 in 4 runs\nlevel 16 in 2 runs\nlevel 64 in 2 runs".parse().expect("a shape");
+    stage.agenda.moved(2);
+    let next = stage.next();
+    assert!(matches!(&next, Next::Compact { plan, .. } if plan.inputs == [RunId(2)]), "{next:?}");
+}
+
+/// An ingested run that is gone, in a compaction or dropped, is not examined, nor is any other run
+/// in its place.
+#[test]
+fn a_run_that_is_gone_is_not_examined() {
+    let mut stage = Stage::new("level 1: r6 1, r5 1, r4 1, r3 1; level 2: r2 4");
+    stage.agenda.ingested(RunId(7));
+    assert_eq!(stage.next(), Next::Nothing);
+    stage.agenda.ingested(RunId(6));
+    let next = stage.next();
+    assert!(matches!(&next, Next::Compact { plan, .. } if plan.cause == Cause::Full { level: 1, through: 1 }));
+}
+
+/// An opened tree, and one whose disk has little space left, has its first level examined.
+#[test]
+fn level_1_is_examined_without_an_arrival() {
+    assert_eq!(Agenda::of_opened().to_string(), "to examine: level 1");
+    let mut agenda = Agenda::default();
+    agenda.garbage_is_due();
+    assert_eq!(agenda.to_string(), "to examine: level 1");
+}
+
+/// An agenda that has nothing left to do is as one that never had: it does not remember that a
+/// compaction has ended.
+#[test]
+fn rest_leaves_nothing_behind() {
+    let mut stage = Stage::new("level 1: r3 1; level 2: r2 4");
+    stage.agenda.ended(2, None);
+    stage.agenda.ingested(RunId(3));
+    stage.agenda.request_reshape();
+    assert_ne!(stage.agenda, Agenda::default());
+    assert_eq!(stage.next(), Next::Nothing);
+    assert_eq!(stage.agenda, Agenda::default());
 }

@@ -63,3 +63,64 @@ fn a_part_of_a_compaction_stays_above_what_it_leaves() {
     assert_eq!(part(6), Some((vec![5, 4, 3], 2)));
     assert_eq!(part(55), Some((vec![4, 3, 2], 4)));
 }
+
+/// A change of shape leaves a run in its level up to half a nominal batch above the capacity, to
+/// the byte.
+#[test]
+fn a_level_keeps_half_a_batch_more_than_its_capacity() {
+    let shape: Shape = "buffer 4\nlevel 16 in 4 runs\nlevel 64 in 2 runs".parse().expect("a shape");
+    for (bytes, level) in [(18, 1), (19, 2)] {
+        let (after, _) = planner::relabel(&tree(&format!("level 1: r1 {bytes}")), &[], &shape);
+        assert_eq!(after.deepest(), level, "{bytes} bytes in a level of 16, with batches of 4");
+    }
+}
+
+/// A reshape rewrites nothing in a level that has exactly its slots; with one run more, the
+/// youngest takes along what an arriving batch of its size would.
+#[test]
+fn a_reshape_rewrites_no_more_than_an_arrival() {
+    let shape = shape("level 16 in 2 runs");
+    let reshape = |runs: &str| {
+        planner::next_compaction(&shape, &tree(runs), &[], Occasion::Reshape { level: 2 }).map(|plan| plan.inputs)
+    };
+    assert_eq!(reshape("level 2: r4 1, r3 4"), None, "two runs in two slots");
+    assert_eq!(reshape("level 2: r5 1, r4 1, r3 4"), Some(vec![RunId(5), RunId(4)]), "r3 is too large to go along");
+}
+
+/// A compaction of a key range keeps its inputs busy and each in its slot; runs that came later are
+/// free.
+#[test]
+fn inputs_of_a_range_compaction_keep_their_slots() {
+    let shape = shape("level 16 in 2 runs");
+    let range = [plan(Cause::CompactRange, &[4, 3, 2], 2)];
+    assert!(!planner::fits(&shape, &tree("level 2: r4 1, r3 1, r2 1"), &range, 2), "three runs in two slots");
+    let tree = tree("level 1: r9 1, r8 1, r7 1, r6 1; level 2: r4 1, r3 1, r2 1");
+    let next = planner::next_compaction(&shape, &tree, &range, Occasion::Arrived { level: 1 });
+    assert_eq!(next, Some(plan(Cause::Full { level: 1, through: 1 }, &[9, 8, 7, 6], 2)));
+}
+
+/// A flush in progress counts at level 1, where its run will be, and nowhere else: level 2, which
+/// it would fill, takes the batch from above.
+#[test]
+fn a_flush_in_progress_counts_at_level_1_only() {
+    let shape = shape("level 16 in 2 runs");
+    let full = (1..).find(|&bytes| is_level_full(&shape, 2, bytes)).expect("some size");
+    let flush = CompactionPlan { cause: Cause::Flush, inputs: Vec::new(), buffer: Bytes(2), target: 1 };
+    let target = |bytes: u64| {
+        let tree = tree(&format!("level 1: r6 1, r5 1, r4 1, r3 1; level 2: r2 {bytes}"));
+        let in_progress = std::slice::from_ref(&flush);
+        planner::next_compaction(&shape, &tree, in_progress, Occasion::Arrived { level: 1 })
+            .expect("a full level")
+            .target
+    };
+    assert_eq!((target(full - 5), target(full - 4)), (2, 3));
+}
+
+/// Two compactions that share a run are a mistake of the caller, wherever the run stands in them.
+#[test]
+#[should_panic = "a run is in two compactions"]
+#[cfg(debug_assertions)]
+fn compactions_that_share_a_run_are_refused() {
+    let in_progress = [plan(Cause::Compact, &[5, 4], 2), plan(Cause::Compact, &[5], 2)];
+    planner::outgrown(&shape("level 16 in 2 runs"), &tree("level 2: r5 1, r4 1"), &in_progress, 1);
+}
