@@ -85,3 +85,26 @@ impl Places {
         ((position / 64) as usize, (position % 64) as u32)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The recurrences at the top of this page, in closed form: the positions are part of the
+    /// format, to the last of the 64 bits that they are fractions of.
+    #[test]
+    fn positions_follow_their_formula() {
+        for number in [0, 1, u64::MAX, 0x0123_4567_89AB_CDEF] {
+            let digest = Digest::from_stored(number);
+            let mut places = Places::new(LINE_WORDS, digest);
+            for probe in 0..32_u64 {
+                let bent = if probe < 3 { 0 } else { probe * (probe - 1) * (probe - 2) / 6 };
+                let stepped = probe.wrapping_mul(digest.folded(FIRST));
+                let expected = number.wrapping_add(stepped).wrapping_add(bent.wrapping_mul(BEND));
+                assert_eq!(places.at, expected, "probe {probe} of {number:#x}");
+                let position = below(expected, 512);
+                assert_eq!(places.next(), ((position / 64) as usize, (position % 64) as u32));
+            }
+        }
+    }
+}

@@ -54,3 +54,38 @@ fn check(input: &[u8]) {
     assert_eq!(parts, filter);
     assert!(parts.with_next_unit(input).is_err(), "no unit comes twice");
 }
+
+#[cfg(test)]
+mod tests {
+    //! What fuzzers alter gets past the checks that random bytes would never pass.
+
+    use super::*;
+    use crate::filter::Size;
+
+    fn some(count: u64) -> Vec<Digest> {
+        (0..count).map(|key| Digest::of(&key.to_le_bytes())).collect()
+    }
+
+    #[test]
+    fn headers_of_filters_are_mended() {
+        let good = Filter::build(FilterKind::Blocked, Size::Total(1536), &some(100)).expect("bits").encode();
+        let mut altered = good.clone();
+        for byte in [0, 3, 4, 5, 6, 7] {
+            altered[byte] ^= 0xA5;
+        }
+        assert!(Filter::decode(&altered).is_err());
+        bytes::mend(&mut altered);
+        assert_eq!(altered, good);
+    }
+
+    #[test]
+    fn checksums_of_sets_are_mended() {
+        for count in [0, 5, 2100] {
+            let good = DigestSet::new(some(count)).encode(7);
+            let mut altered = DigestSet::new(some(count)).encode(8);
+            assert!(DigestSet::decode(&altered, 7).is_err());
+            set::mend(&mut altered, 7);
+            assert_eq!(altered, good, "{count} digests");
+        }
+    }
+}

@@ -269,6 +269,41 @@ fn builders_keep_digests() {
             assert_eq!(Filter::build(kind, Size::PerEntry(size), &read), Some(filter));
         }
     }
+    assert!((8000..=32_000).contains(&builder.memory_bytes()), "{} bytes of digests", builder.memory_bytes());
+    assert_eq!(builder.into_digests(), set);
+}
+
+/// Each digest of a key is counted, in the thread that computes it.
+#[test]
+#[cfg(debug_assertions)]
+fn computed_digests_are_counted() {
+    let before = tamarack_filter::digests_computed();
+    let some = digests(0, 5);
+    assert_eq!(tamarack_filter::digests_computed(), before + 5);
+    Filter::build(FilterKind::Bloom, Size::PerEntry(8.0), &some).expect("bits").may_contain(some[0]);
+    assert_eq!(tamarack_filter::digests_computed(), before + 5, "filters compute none");
+    let other = std::thread::spawn(|| (digest(7), tamarack_filter::digests_computed())).join().expect("no panic");
+    assert_eq!((other.1, tamarack_filter::digests_computed()), (1, before + 5));
+}
+
+/// A filter takes the memory of its lines and of itself, and nothing else; filters other than
+/// elastic ones have one unit, all of it or none.
+#[test]
+fn filters_of_one_piece() {
+    for kind in [FilterKind::Bloom, FilterKind::Blocked] {
+        let filter = Filter::build(kind, Size::Total(1024), &digests(0, 100)).expect("bits");
+        assert_eq!(filter.memory_bytes(), size_of::<Filter>() + 128);
+        assert_eq!((filter.with_units(0), filter.with_units(1)), (None, Some(filter.clone())));
+    }
+}
+
+/// The largest filter has 2³² - 1 lines; one of a few million bits is nothing unusual.
+#[test]
+#[should_panic = "a filter of"]
+fn filters_of_too_many_lines_are_refused() {
+    let large = Filter::build(FilterKind::Blocked, Size::Total(20_000 * 512), &digests(0, 10)).expect("bits");
+    assert_eq!(large.bits(), 20_000 * 512);
+    let _ = Filter::build(FilterKind::Blocked, Size::Total(u64::from(u32::MAX) * 512 + 512), &[]);
 }
 
 /// Few entries: over many small filters the rate is what [`Filter::fpr`] predicts, which is not

@@ -125,10 +125,31 @@ fn refuses_what_is_no_set() {
     assert_eq!(DigestSet::decode(&good, SEED + 1), Err(SetError::List), "of another table");
 }
 
+/// A filter that is made of a set has all of its keys, whatever bits of their digests were lost;
+/// and no filter is made of no bits.
+#[test]
+fn rebuilt_filters_have_all_keys() {
+    for kind in FilterKind::ALL {
+        let set = DigestSet::new(digests(0..300));
+        let filter = Filter::rebuild(kind, Size::PerEntry(12.0), &set).expect("bits");
+        assert!(digests(0..300).into_iter().all(|digest| filter.may_contain(digest)), "{filter:?}");
+        assert_eq!(Filter::rebuild(kind, Size::PerEntry(0.0), &set), None);
+    }
+}
+
 /// Every byte of a set altered in every bit: refused, or the bytes of another set.
 #[test]
 fn altered_sets_are_total() {
-    for count in [0, 1, 2, 3, 40, 64, 1100] {
+    alter([64, 1100]);
+}
+
+#[test]
+fn altered_small_sets_are_total() {
+    alter([0, 1, 2, 3, 5, 7, 20]);
+}
+
+fn alter(counts: impl IntoIterator<Item = u64>) {
+    for count in counts {
         let good = DigestSet::new(digests(0..count)).encode(SEED);
         for bit in 0..good.len() * 8 {
             let mut bad = good.clone();
@@ -144,6 +165,7 @@ fn stored_bytes() {
     let set = DigestSet::new(digests(0..5));
     let bytes: String = set.encode(SEED).iter().map(|byte| format!("{byte:02X}")).collect();
     assert_eq!(bytes, GOLDEN, "one chunk of five digests with three high bits");
+    assert_eq!(DigestSet::new(Vec::new()).encode(SEED).len(), 10 + 12 + 8, "an empty chunk has no bytes");
 }
 
 /// Version 2, 2^0 chunks, five digests; the chunk ends at 31, five digests, its checksum; that of
