@@ -12,12 +12,13 @@ use crate::error::{Error, Result};
 use crate::format::entry::OwnedEntry;
 use crate::format::prefixes::common_prefix;
 
-/// A sorted vector as a [`Source`]. Can inject failures, and counts the calls of `entry`.
+/// A sorted vector as a [`Source`]. Can inject failures, and counts the calls of `entry` and seeks.
 pub(crate) struct SortedSource {
     versions: Vec<OwnedEntry>,
     at: Option<usize>,
     calls_until_failure: Option<u64>,
     entry_calls: Cell<u64>,
+    seeks: u64,
     /// The entry that the last step left: one backward, one forward.
     left: Option<usize>,
     passed: Option<usize>,
@@ -30,7 +31,8 @@ impl SortedSource {
         versions.sort_by(|a, b| compare(a.place(), b.place()));
         let knows_shared = !versions.len().is_multiple_of(3);
         let (left, passed) = (None, None);
-        Self { versions, at: None, calls_until_failure: None, entry_calls: Cell::new(0), left, passed, knows_shared }
+        let (calls_until_failure, entry_calls, seeks) = (None, Cell::new(0), 0);
+        Self { versions, at: None, calls_until_failure, entry_calls, seeks, left, passed, knows_shared }
     }
 
     /// Makes one call fail, after `calls` that succeed.
@@ -44,6 +46,16 @@ impl SortedSource {
 
     pub(crate) fn entry_calls(&self) -> u64 {
         self.entry_calls.get()
+    }
+
+    /// Calls of the four seeks.
+    pub(crate) fn seeks(&self) -> u64 {
+        self.seeks
+    }
+
+    fn seek_to(&mut self, at: Option<usize>) -> Result<()> {
+        self.seeks += 1;
+        self.go(at)
     }
 
     fn go(&mut self, at: Option<usize>) -> Result<()> {
@@ -74,19 +86,19 @@ impl SortedSource {
 
 impl Source for SortedSource {
     fn seek_first(&mut self) -> Result<()> {
-        self.go(Some(0))
+        self.seek_to(Some(0))
     }
 
     fn seek_last(&mut self) -> Result<()> {
-        self.go(self.versions.len().checked_sub(1))
+        self.seek_to(self.versions.len().checked_sub(1))
     }
 
     fn seek(&mut self, key: &[u8], sequence: Sequence) -> Result<()> {
-        self.go(Some(self.first_at_or_after(key, sequence)))
+        self.seek_to(Some(self.first_at_or_after(key, sequence)))
     }
 
     fn seek_before(&mut self, key: &[u8], sequence: Sequence) -> Result<()> {
-        self.go(self.first_at_or_after(key, sequence).checked_sub(1))
+        self.seek_to(self.first_at_or_after(key, sequence).checked_sub(1))
     }
 
     fn next(&mut self) -> Result<()> {

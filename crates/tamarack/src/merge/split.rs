@@ -167,7 +167,17 @@ mod tests {
         assert_eq!(pieces.iter().map(|piece| piece.bytes).collect::<Vec<_>>(), [250; 4]);
         assert_eq!(split(&overlapping, &KeyRange::ALL, 4, 400).len(), 3);
         assert_eq!(split(&overlapping, &KeyRange::ALL, 4, 1001).len(), 1);
-        assert_eq!(split(&[], &KeyRange::ALL, 4, 0).len(), 1, "nothing is still a range to be handed over");
+        for parts in [0, 1] {
+            assert_eq!(split(&overlapping, &KeyRange::ALL, parts, 0).len(), 1, "{parts} parts are one");
+        }
+        let nothing = Piece { range: KeyRange::ALL, moved: Vec::new(), bytes: 0 };
+        assert_eq!(split(&[], &KeyRange::ALL, 4, 0), [nothing], "still a range to be handed over");
+        let bytes = |sizes: &[u64], parts: usize| -> Vec<u64> {
+            let spans: Vec<Span> = (0..).zip(sizes).map(|(at, size)| span(at, at + 200, *size)).collect();
+            split(&spans, &KeyRange::ALL, parts, 0).iter().map(|piece| piece.bytes).collect()
+        };
+        assert_eq!(bytes(&[20, 10, 10], 2), [20, 20], "the first span counts");
+        assert_eq!(bytes(&[1, 1, 1], 3), [1, 1, 1]);
     }
 
     /// Small spans are copied together, or with a copied neighbour; one between moved spans is

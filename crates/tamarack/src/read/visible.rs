@@ -229,7 +229,6 @@ impl<S: Source> VisibleCursor<S> {
             let visible = entry.sequence <= self.sequence;
             if visible {
                 found = is_put(&self.dir, &entry)?;
-                self.is_copied = false;
             }
             if steps < STEPS_BEFORE_SEEK {
                 if found && !visible && !self.is_copied {
@@ -398,6 +397,50 @@ pub(crate) mod tests {
                 assert!(!cursor.prev().unwrap());
                 assert!(cursor.source.entry_calls() < 150, "{} calls", cursor.source.entry_calls());
             }
+        }
+    }
+
+    /// A seek costs more than a step. A key of fewer versions than [`STEPS_BEFORE_SEEK`] is stepped
+    /// over, whatever the reader sees of it; one of more costs one seek forward, and two backward:
+    /// to the version that the reader sees, and away from it.
+    #[test]
+    fn few_versions_are_stepped_over() {
+        let limit = u64::from(STEPS_BEFORE_SEEK);
+        for (count, seeks) in [(1, (1, 1)), (2, (1, 1)), (limit - 1, (1, 1)), (limit, (4, 7)), (50 * limit, (4, 7))] {
+            let version = |number: u64| OwnedEntry::put([(number / count) as u8], number + 1, "v");
+            let versions: Vec<OwnedEntry> = (0..3 * count).map(version).collect();
+            let readers = [1, 2 * count, 3 * count].into_iter();
+            for reader in readers.filter(|reader| count < limit || *reader == 3 * count) {
+                let source = SortedSource::new(versions.clone());
+                let mut cursor = VisibleCursor::new(source, Sequence(reader), KeyRange::ALL, dir());
+                while cursor.next().expect("no failure") {}
+                let forward = (cursor.source.seeks(), cursor.source.entry_calls());
+                while cursor.prev().expect("no failure") {}
+                let backward = (cursor.source.seeks() - forward.0, cursor.source.entry_calls() - forward.1);
+                assert_eq!((forward.0, backward.0), seeks, "{count} versions, reader {reader}");
+                let calls_max = 3 * count.min(limit + 1) + 10;
+                assert!(forward.1.max(backward.1) <= calls_max, "{count}, {reader}: {forward:?} {backward:?}");
+            }
+        }
+    }
+
+    /// Keys are compared and copied whole, whatever their lengths; the first and the last bytes are
+    /// looked at first.
+    #[test]
+    fn keys_are_compared_and_copied_whole() {
+        let mut buffer = b"what was there before, longer than a key of thirty-two bytes".to_vec();
+        for length in 0..50 {
+            let key: Vec<u8> = (1..=length).collect();
+            replace(&mut buffer, &key);
+            assert_eq!(buffer, key);
+            assert!(same_key(&key, &buffer));
+            for at in 0..key.len() {
+                buffer[at] = 0xFF;
+                assert!(!same_key(&key, &buffer), "byte {at} of {length} differs");
+                buffer[at] = key[at];
+            }
+            assert!(!same_key(&key, &[&[0], &key[..]].concat()), "{length}: the same end");
+            assert!(!same_key(&key, &[&key[..], &[0]].concat()), "{length}: the same beginning");
         }
     }
 
