@@ -18,7 +18,8 @@ fn plan(cause: Cause, inputs: &[u64], target: usize) -> CompactionPlan {
 }
 
 /// A compaction for the bound on space writes into the deepest level, or the next one that is not
-/// full with its output: to the byte. What stays in the deepest level, in other compactions, counts.
+/// full with its output: to the byte. What stays in the deepest level, in other compactions,
+/// counts.
 #[test]
 fn a_compaction_for_space_goes_where_its_output_fits() {
     let shape = shape("level 16 in 4 runs");
