@@ -11,6 +11,7 @@
 //! | `S begin end` | `Db::sync` has returned |
 //! | `C name begin end` | the checkpoint in that directory is complete |
 //! | `N name` | that call of the operator has returned |
+//! | `F call` | that call of the operating system was made to fail |
 //! | `E what` | an error |
 //! | `W what` | a wrong answer |
 //!
@@ -31,6 +32,7 @@ use crate::args::Args;
 use crate::clock::now_ns;
 use crate::design::Design;
 use crate::disturb::disturb;
+use crate::faults;
 use crate::prefix::difference;
 use crate::stream::{Commit, Content, Kind, Stream, apply, writer_of};
 
@@ -50,6 +52,8 @@ pub(crate) struct Task {
     pub(crate) from: Vec<u64>,
     /// Whether storage may fail: an error ends the process without complaint.
     pub(crate) may_fail: bool,
+    /// Whether calls of the operating system fail at random, while storage may fail.
+    pub(crate) has_faults: bool,
     /// Whether the disk is small and may be full: then writes are tried again, no checkpoint takes
     /// space, and nothing is compared here, so that the process keeps nothing in memory.
     pub(crate) is_small_disk: bool,
@@ -59,7 +63,7 @@ impl Task {
     /// The arguments of the command line after `--`.
     pub(crate) fn words(&self) -> Vec<String> {
         let first = &self.streams[0];
-        let flags = u64::from(self.may_fail) | u64::from(self.is_small_disk) << 1;
+        let flags = u64::from(self.may_fail) | u64::from(self.is_small_disk) << 1 | u64::from(self.has_faults) << 2;
         let numbers = [self.design_seed, self.operator_seed, flags, first.seed, first.keys, first.synced_one_in];
         numbers.iter().chain(&self.from).map(u64::to_string).collect()
     }
@@ -77,6 +81,7 @@ impl Task {
             from: from.to_vec(),
             may_fail: *flags & 1 != 0,
             is_small_disk: *flags & 2 != 0,
+            has_faults: *flags & 4 != 0,
         })
     }
 }
@@ -85,7 +90,11 @@ impl Task {
 pub(crate) fn run(args: &Args) -> ExitCode {
     let Some(task) = Task::parse(&args.rest) else { return ExitCode::from(2) };
     let dir = args.dir.join("db");
-    let db = match Design::random(&mut Random::new(task.design_seed)).options().open(&dir) {
+    let mut design = Design::random(&mut Random::new(task.design_seed));
+    if task.has_faults {
+        design = design.with_env(faults::env(task.operator_seed, |call| tell(&format!("F {call}"))));
+    }
+    let db = match design.options().open(&dir) {
         Ok(db) => db,
         Err(error) => fail(task.may_fail, "open", &error),
     };

@@ -5,8 +5,10 @@
 //! thousand writes make levels, tables and WAL segments enough.
 
 use std::fmt;
+use std::sync::Arc;
 
 use tamarack::{AdvancedOptions, Compression, Options};
+use tamarack_env::Env;
 use tamarack_testing::Random;
 
 /// Policies, each with small and large parameters.
@@ -58,6 +60,7 @@ pub(crate) struct Design {
     is_compressed: bool,
     is_direct: bool,
     has_digests: bool,
+    env: Option<Arc<dyn Env>>,
 }
 
 impl Design {
@@ -79,6 +82,7 @@ impl Design {
             is_compressed: random.one_in(2),
             is_direct: random.one_in(4),
             has_digests: !random.one_in(4),
+            env: None,
         }
     }
 
@@ -91,6 +95,12 @@ impl Design {
     /// The same with a memtable of so many bytes.
     pub(crate) fn with_memtable(mut self, bytes: u64) -> Self {
         self.memtable_bytes = bytes;
+        self
+    }
+
+    /// The same in another environment than the operating system.
+    pub(crate) fn with_env(mut self, env: Arc<dyn Env>) -> Self {
+        self.env = Some(env);
         self
     }
 
@@ -113,6 +123,9 @@ impl Design {
         }
         if let Some(count) = self.open_files_max {
             advanced = advanced.open_files_max(count);
+        }
+        if let Some(env) = &self.env {
+            advanced = advanced.env(env.clone());
         }
         let compression = if self.is_compressed { Compression::Lz4 } else { Compression::None };
         let mut options = Options::new()

@@ -58,6 +58,7 @@ pub(crate) fn killed(run: &mut Run, dir: &Path, writers: &Writers, seed: u64, de
         streams: writers.streams.clone(),
         from: writers.reached.clone(),
         may_fail: false,
+        has_faults: false,
         is_small_disk: false,
     };
     let mut child = Running::start(dir, &dir.join("stderr"), &task)?;

@@ -10,7 +10,7 @@
 //! | `kill`, `linear`, `full`, `damage`, `cli`, `copy`, `power`, `soak` | the commands |
 //! | `child`, `told` | the process that is killed, and what it told |
 //! | `writers`, `stream`, `prefix` | what is written, by a seed; prefixes of it |
-//! | `design`, `disturb` | random options; calls that change no content |
+//! | `design`, `disturb`, `faults` | random options; calls that change no content, or fail |
 //! | `mount` | file systems of our own |
 //! | `run`, `args`, `clock` | rounds, counts and verdict; the command line; time |
 
@@ -22,6 +22,7 @@ mod copy;
 mod damage;
 mod design;
 mod disturb;
+mod faults;
 mod full;
 mod kill;
 mod linear;

@@ -41,6 +41,8 @@ pub(crate) struct Told {
     pub(crate) calls: u64,
     /// Writes and calls that a full disk refused.
     pub(crate) refused: u64,
+    /// Calls of the operating system that were made to fail.
+    pub(crate) faults: u64,
     pub(crate) errors: Vec<String>,
     pub(crate) wrong: Vec<String>,
 }
@@ -105,6 +107,7 @@ impl Told {
             }
             ("N", _) if rest == "refused" => self.refused += 1,
             ("N", _) => self.calls += 1,
+            ("F", _) => self.faults += 1,
             ("E", _) => self.errors.push(rest.to_owned()),
             ("W", _) => self.wrong.push(rest.to_owned()),
             _ => return false,
@@ -173,12 +176,22 @@ impl Running {
 #[test]
 fn lines_are_understood() {
     let mut told = Told::new(&[10, 0]);
-    for line in ["O", "A 0 11 5 9 1", "A 1 1 6 8 0", "S 7 12", "C checkpoint-3 3 4", "N flush", "E open: no", "W get"] {
+    for line in [
+        "O",
+        "A 0 11 5 9 1",
+        "A 1 1 6 8 0",
+        "S 7 12",
+        "C checkpoint-3 3 4",
+        "N flush",
+        "F read of x: no",
+        "E open: no",
+        "W get",
+    ] {
         assert!(told.take(line), "{line}");
     }
     assert_eq!([told.acked(0), told.acked(1)], [11, 1]);
     assert_eq!([told.acked_before(0, 9), told.acked_before(0, 10), told.begun_before(0, 5)], [10, 11, 10]);
     assert_eq!((told.begun_before(0, 6), told.begin(0, 11), told.begin(0, 12)), (12, 5, 9));
-    assert!(told.checkpoints[0].name == "checkpoint-3" && told.calls == 2 && told.wrong.len() == 1);
+    assert!(told.checkpoints[0].name == "checkpoint-3" && told.calls == 2 && told.faults == 1 && told.wrong.len() == 1);
     assert!(!told.take("A 0 11 5 9 1") && !told.take("A 0 x") && !told.take(""), "nonsense");
 }

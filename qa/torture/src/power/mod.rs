@@ -122,6 +122,7 @@ fn lose_power(
         streams: writers.streams.clone(),
         from: writers.reached.clone(),
         may_fail: true,
+        has_faults: false,
         is_small_disk: false,
     };
     let mut child = Running::start(mounted.path(), &dir.join("stderr"), &task)?;
