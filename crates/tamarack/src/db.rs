@@ -455,7 +455,8 @@ impl Db {
     /// block forever.
     ///
     /// # Errors
-    /// [`Error::Io`] if a filter cannot be read; the rebuild is retried in the background.
+    /// [`Error::Io`] if a filter cannot be read, or a compaction that the rebuild waits for fails,
+    /// for instance for lack of disk space; both are retried in the background.
     /// [`Error::InvalidArgument`] while compactions are paused. [`Error::Stopped`] if writing has
     /// stopped.
     pub fn wait_for_filter_rebuild(&self) -> Result<()> {

@@ -57,6 +57,7 @@ use crate::compaction::filter_inputs::{FilterInputs, new_run};
 use crate::compaction::job::Task;
 use crate::compaction::output::OutputContext;
 use crate::compaction::retry::PAUSE;
+use crate::database::Activity;
 use crate::error::{Error, Result};
 use crate::format::meta::EditNumber;
 use crate::stats::Counters;
@@ -328,11 +329,11 @@ impl FilterRebuild {
     }
 
     /// Waits until all tables have the filters that they are to have. `view` gives what is decided
-    /// on; `None` while that is not known, or compactions are paused.
+    /// on; `None` while that waits for a compaction, or compactions are paused.
     ///
     /// # Errors
-    /// [`Error::Io`] if a filter cannot be read; it is tried again. [`Error::Stopped`] if writing
-    /// has ended.
+    /// [`Error::Io`] if a filter cannot be read, or the awaited compaction fails; both are tried
+    /// again. [`Error::Stopped`] if writing has ended.
     pub(super) fn wait(&self, view: impl Fn() -> Option<View>, is_paused: impl Fn() -> bool) -> Result<()> {
         self.state.lock().error = None;
         self.wake();
@@ -344,8 +345,14 @@ impl FilterRebuild {
             let state = self.state.lock();
             let is_done = now.is_some() && state.decided == now && state.changes.is_empty();
             if !is_done {
-                self.tree.database.health.check_running()?;
+                let health = &self.tree.database.health;
+                health.check_running()?;
                 state.error.clone().map_or(Ok(()), Err)?;
+                if now.is_none() {
+                    // A compaction must begin first, and may itself wait for a flush.
+                    health.check_progress(Activity::Compaction)?;
+                    health.check_progress(Activity::Flush)?;
+                }
             }
             Ok(is_done)
         })

@@ -455,6 +455,42 @@ fn nobody_waits_for_the_opening_of_a_table() -> Result<()> {
     Ok(())
 }
 
+/// A wait for the rebuild ends with the error of a compaction that the rebuild waits for: on a full
+/// disk it would never end otherwise.
+#[test]
+fn a_wait_for_filters_returns_the_error_of_a_compaction_that_they_wait_for() -> Result<()> {
+    let sim = SimEnv::new(1);
+    let failures = Arc::new(AtomicU64::new(0));
+    let space_comes_back = {
+        let (sim, failures) = (sim.clone(), failures.clone());
+        move |event: &Event| {
+            let failed = matches!(event, Event::BackgroundFailed { .. });
+            if failed && failures.fetch_add(1, Ordering::Relaxed) == 20 {
+                sim.set_capacity(None);
+            }
+        }
+    };
+    let advanced = AdvancedOptions::new().env(Arc::new(sim.clone())).policy("tiering:T=4").reserve_bytes(0);
+    let options = Options::new().advanced(advanced.memtable_bytes(100 * ENTRY_BYTES).filter(SMALL_AND_LARGE[0]));
+    let db = options.listener(Arc::new(space_comes_back)).open("/db")?;
+    load(&db, 0..10_000)?;
+    let pause = db.pause_compactions();
+    for number in 10_000..10_600 {
+        db.put(key(number), number.to_be_bytes())?;
+    }
+    db.flush()?;
+    sim.set_capacity(Some(sim.used_bytes() + 4096));
+    assert!(db.stats().disk.is_some_and(|disk| disk.free_bytes <= 4096));
+    drop(pause);
+    let outcome = db.wait_for_filter_rebuild();
+    let Err(error) = outcome else { panic!("it waited until there was space again: {failures:?} failures") };
+    assert!(error.is_storage_full() && error.to_string().contains("compaction: find space"), "{error}");
+    sim.set_capacity(None);
+    db.wait_for_compactions().or_else(|_| db.compact())?;
+    db.wait_for_filter_rebuild()?;
+    assert_all_there(&db, 0..10_600)
+}
+
 /// Returns true if a flush, statistics, an ingest and a change of policy end while reads wait. The
 /// flush writes the entry of this number.
 fn goes_on(db: &Db, number: u64) -> bool {

@@ -371,9 +371,9 @@ impl Scheduler {
     /// Blocks until no filter rebuild is running or pending.
     ///
     /// # Errors
-    /// [`crate::Error::Io`] if a filter cannot be read; the rebuild is retried.
-    /// [`crate::Error::InvalidArgument`] while compactions are paused. [`crate::Error::Stopped`] if
-    /// writing has stopped.
+    /// [`crate::Error::Io`] if a filter cannot be read, or a compaction that the rebuild waits for
+    /// fails; both are retried. [`crate::Error::InvalidArgument`] while compactions are paused.
+    /// [`crate::Error::Stopped`] if writing has stopped.
     pub fn wait_for_filter_rebuild(&self) -> Result<()> {
         self.schedule.lock().refuse_if_paused()?;
         self.filters.wait(|| self.filter_view(), || self.schedule.lock().agenda.is_paused())
