@@ -9,7 +9,8 @@
 //! go on, or to the waiter's deadline, whichever is first. If there is neither, nothing can ever
 //! happen again, which is a deadlock in the code under test and a panic that says who is idle.
 //! [`Process::wait`] asks its question again only after the event was notified, as the contract
-//! allows, so a notification that someone forgot is such a deadlock too.
+//! allows, so a notification that someone forgot is such a deadlock too. A wait without a deadline
+//! that lasts a day is a livelock, and a panic as well: workers retry, and nothing comes of it.
 //!
 //! With a device, a step has its own time ([`super`] shows it): the clock is set to the step's
 //! begin, moves with what the step costs, and is set back to the waiter's when it returns. The end
@@ -32,6 +33,10 @@ use crate::sync::{Condvar, Mutex, Rank, apart};
 /// How long a waiter that expects other threads lets them run, in real time, before the virtual
 /// clock moves.
 const PATIENCE: Duration = Duration::from_millis(20);
+
+/// Upper bound on a wait without a deadline, in virtual time. Retries pause for half a second to
+/// half a minute, so this many of them have failed; no workload of a test lasts as long.
+const WAIT_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// What ends when a process ends: its workers and the validity of its handles.
 pub(super) struct Process {
@@ -187,6 +192,7 @@ impl Process {
         deadline: Option<Duration>,
         ready: &mut dyn FnMut() -> bool,
     ) -> bool {
+        let begin = machine.now();
         loop {
             let mut seen = event.count();
             if ready() {
@@ -207,6 +213,9 @@ impl Process {
                 } else if !self.let_threads_run(event, seen) {
                     let until = deadline.into_iter().chain(told_at).min();
                     self.let_time_pass(machine, until, ready);
+                    if deadline.is_none() && machine.now() > begin + WAIT_MAX {
+                        panic!("livelock: after a day of steps the wait goes on; workers: {:?}", self.idle());
+                    }
                 }
             }
         }
@@ -233,6 +242,11 @@ impl Process {
         self.state.lock().workers.values().filter_map(Slot::begin).min()
     }
 
+    /// The workers, and what their last steps said.
+    fn idle(&self) -> Vec<String> {
+        self.state.lock().workers.values().map(ToString::to_string).collect()
+    }
+
     fn let_time_pass(&self, machine: &Machine, until: Option<Duration>, ready: &mut dyn FnMut() -> bool) {
         let state = self.state.lock();
         let begins = state.workers.values().filter_map(Slot::begin);
@@ -240,8 +254,8 @@ impl Process {
             Some(moment) => machine.advance_to(moment),
             None if state.expects_threads => {}
             None => {
-                let idle: Vec<String> = state.workers.values().map(|slot| slot.to_string()).collect();
                 drop(state);
+                let idle = self.idle();
                 let hint = match ready() {
                     true => "what was waited for is true, but nobody notified the event",
                     false => "what was waited for is false, and nothing is left that could make it true",

@@ -157,6 +157,15 @@ fn a_forgotten_notification_is_a_deadlock() {
 }
 
 #[test]
+#[should_panic(expected = "livelock: after a day of steps the wait goes on; workers: [\"busy: ")]
+fn waiting_for_what_never_comes_is_a_livelock() {
+    let env = SimEnv::new(8);
+    let clock = env.clone();
+    start(&env, "busy", move || Progress::IdleUntil(clock.now() + Duration::from_secs(30)));
+    env.wait(&Event::new(), None, &mut || false);
+}
+
+#[test]
 fn stopping_and_killing_release_the_work_without_another_step() {
     let env = SimEnv::new(7);
     let held = Arc::new(());
