@@ -1,46 +1,131 @@
 //! Generates a history from a seed.
 //!
+//! ```text
+//!   seed ─┬─ options: named set seed mod 44         ┌─ in half of them: options drawn anew
+//!         └─ kinds that are due: 5, round seed/44   ▼
+//!            setup │ some writes │ kinds that are due │ what the history draws …
+//! ```
+//!
 //! Each history draws its own few keys, sizes, and frequencies of operations, many of them zero: a
 //! history that only writes, flushes and crashes reaches states that an even mixture never does.
 //! Every history has a policy, most often with memtables so small that a few dozen writes make a
 //! tree of several levels.
+//!
+//! So that no pair of a kind and a named set is left to luck, each history begins with the kinds
+//! that are due under its set: after [`histories_of_all_pairs`] seeds in a row, every pair has had
+//! its turn.
+//!
+//! A **long** history has no kinds that are due. About nine in ten of its operations read, through
+//! snapshots and open scans too; one in a hundred to one in eight writes; one in some two hundred
+//! is of another kind: it flushes, compacts, reshapes, changes options, closes, or ends the
+//! process.
 
 use std::ops::Bound;
 
 use tamarack_env::Random;
 
-use crate::operation::{
-    Ending, Environment, History, Level, Operation, Range, Reader, Setup, TreeSetup, Turn, Write, failures,
-};
+use crate::kind::OperationKind as Kind;
+use crate::operation::{Ending, Environment, History, Level, Operation, Range, Reader, Setup, Turn, Write, failures};
+use crate::options::{OptionSet, option_sets};
 
 /// Maximum number of open snapshots, and of open scans.
 const SLOTS: u64 = 3;
 
+/// Number of kinds that are due in one history. With 44 sets and 52 kinds, 500 histories on files
+/// are enough for all pairs.
+const DUE: u64 = 5;
+
+/// Number of operations of a long history.
+const LONG_OPERATIONS: usize = 2000;
+
+/// Keeps the random numbers of long histories apart.
+const LONG_PURPOSE: u64 = 16;
+
+/// The number of histories, of seeds in a row, that meet every possible kind of operation under
+/// every named option set.
+pub(crate) fn histories_of_all_pairs(environment: Environment) -> u64 {
+    (possible(environment).len() as u64).div_ceil(DUE) * option_sets().len() as u64
+}
+
+fn possible(environment: Environment) -> Vec<Kind> {
+    Kind::ALL.iter().copied().filter(|kind| kind.is_possible(environment)).collect()
+}
+
+/// The kinds that are due in a history. What changes the options, pauses or fails comes last, so
+/// that it is in nobody's way.
+fn due(environment: Environment, seed: u64) -> Vec<Kind> {
+    let kinds = possible(environment);
+    let first = seed / option_sets().len() as u64 * DUE;
+    let mut due: Vec<_> = (first..first + DUE).map(|at| kinds[(at % kinds.len() as u64) as usize]).collect();
+    due.sort_by_key(|kind| match kind {
+        Kind::Fault | Kind::Limit | Kind::NoLimit => 3,
+        Kind::Options => 2,
+        Kind::Pause | Kind::Resume => 1,
+        _ => 0,
+    });
+    due
+}
+
 /// Returns the history of a seed.
 pub(crate) fn history(environment: Environment, seed: u64) -> History {
     let random = Random::for_purpose(seed, environment as u64);
-    let setup = Setup {
-        environment,
-        seed,
-        immutable_memtables_max: 1 + random.below(3),
-        block_bytes: 64 + random.below(200),
-        table_bytes: 1 + random.below([100, 1500][random.below(2) as usize]),
-        cache_bytes: random.below(2) * 10_000,
-        tree: tree(&random),
-    };
+    let options = option_sets()[(seed % option_sets().len() as u64) as usize].clone();
     let mut generator = Generator::new(&random, environment);
-    let length = (20 + random.below(60)) as usize;
-    let mut operations = Vec::with_capacity(length);
+    let mut operations = generator.burst();
+    for kind in due(environment, seed) {
+        generator.prepared(kind, &mut operations);
+    }
+    if random.below(2) == 0 {
+        operations.push(Operation::Options(drawn(&random)));
+        operations.push(Operation::Reopen);
+    }
+    let length = operations.len() + generator.length(environment) as usize;
     while operations.len() < length {
         generator.operations(&mut operations);
     }
-    History { setup, operations }
+    History { setup: Setup { environment, seed, options }, operations }
 }
 
-fn tree(random: &Random) -> TreeSetup {
-    let policy = (random.below(8) > 0).then(|| policy(random));
-    let space = (random.below(4) == 0).then(|| [102, 120, 150, 250][random.below(4) as usize]);
-    TreeSetup { memtable_bytes: size(random), threads: 1 + random.below(3), space, policy }
+/// Returns the long history of a seed: it begins with a named set, and goes on with others.
+pub(crate) fn long_history(environment: Environment, seed: u64) -> History {
+    let random = Random::for_purpose(seed, LONG_PURPOSE + environment as u64);
+    let options = option_sets()[(seed % option_sets().len() as u64) as usize].clone();
+    let mut generator = Generator::of_long(&random, environment);
+    let mut operations = generator.burst();
+    while operations.len() < LONG_OPERATIONS {
+        generator.operations(&mut operations);
+    }
+    History { setup: Setup { environment, seed, options }, operations }
+}
+
+/// Draws options: a named set, or small sizes of everything.
+fn drawn(random: &Random) -> OptionSet {
+    if random.below(3) == 0 {
+        return option_sets()[random.below(option_sets().len() as u64) as usize].clone();
+    }
+    let one_of = |values: &[Option<u64>]| values[random.below(values.len() as u64) as usize];
+    OptionSet {
+        memory: Some(1 << 20),
+        memtable: Some(size(random)),
+        immutable: Some(1 + random.below(3)),
+        block: Some(64 + random.below(200)),
+        table: Some(1 + random.below([100, 1500][random.below(2) as usize])),
+        cache: Some(random.below(2) * 10_000),
+        index: one_of(&[None, None, Some(0)]),
+        manifest: one_of(&[None, None, Some(0), Some(2000)]),
+        reserve: one_of(&[None, None, None, Some(0)]),
+        files: one_of(&[None, None, Some(1), Some(5)]),
+        threads: Some(1 + random.below(3)),
+        space: one_of(&[None, None, None, Some([102, 120, 150, 250][random.below(4) as usize])]),
+        direct: Some(random.below(2)),
+        digests: one_of(&[None, None, None, Some(0)]),
+        strict: one_of(&[None, None, None, Some(1)]),
+        compression: one_of(&[None, None, Some(0)]),
+        durability: [None, None, Some(Level::Sync), Some(Level::Interval(5))][random.below(4) as usize],
+        filter: (random.below(3) == 0).then(|| filter(random)),
+        policy: (random.below(8) > 0).then(|| policy(random)),
+        ..OptionSet::default()
+    }
 }
 
 /// Draws the size of a memtable: often one entry, seldom many.
@@ -108,81 +193,26 @@ fn custom(random: &Random) -> String {
     words
 }
 
-/// Operations that can be drawn, with their average frequency.
-const KINDS: [(Kind, u64); 31] = [
-    (Kind::Write, 24),
-    (Kind::Burst, 2),
-    (Kind::Get, 6),
-    (Kind::Contains, 2),
-    (Kind::Scan, 5),
-    (Kind::TakeSnapshot, 3),
-    (Kind::DropSnapshot, 1),
-    (Kind::OpenScan, 2),
-    (Kind::StepScan, 4),
-    (Kind::OpenIngest, 2),
-    (Kind::FinishIngest, 2),
-    (Kind::Ingest, 1),
-    (Kind::Flush, 2),
-    (Kind::Compact, 1),
-    (Kind::CompactRange, 1),
-    (Kind::Settle, 1),
-    (Kind::Reshape, 1),
-    (Kind::Checkpoint, 1),
-    (Kind::Pause, 1),
-    (Kind::Resume, 1),
-    (Kind::Policy, 1),
-    (Kind::Options, 1),
-    (Kind::Verify, 1),
-    (Kind::Sync, 2),
-    (Kind::Reopen, 1),
-    (Kind::End, 2),
-    (Kind::Interrupt, 2),
-    (Kind::Background, 6),
-    (Kind::Advance, 2),
-    (Kind::Fault, 3),
-    (Kind::Filter, 2),
-];
-
-#[derive(Clone, Copy, PartialEq)]
-enum Kind {
-    Write,
-    /// Many writes.
-    Burst,
-    Get,
-    Contains,
-    Scan,
-    TakeSnapshot,
-    DropSnapshot,
-    OpenScan,
-    StepScan,
-    OpenIngest,
-    FinishIngest,
-    Ingest,
-    Flush,
-    Compact,
-    CompactRange,
-    Settle,
-    Reshape,
-    Checkpoint,
-    Pause,
-    Resume,
-    Policy,
-    Options,
-    Verify,
-    Sync,
-    Reopen,
-    End,
-    Interrupt,
-    Background,
-    Advance,
-    Fault,
-    Filter,
+/// Draws the frequency of each kind.
+fn kinds(random: &Random, possible: &[Kind]) -> Vec<Kind> {
+    let mut drawn = Vec::new();
+    for kind in possible {
+        // Every history writes; anything else may be missing.
+        let writes = matches!(kind, Kind::Put | Kind::Delete | Kind::Write | Kind::WriteBuffered | Kind::WriteSync);
+        let factor = if writes { 2 } else { [0, 1, 2, 6][random.below(4) as usize] };
+        drawn.extend(std::iter::repeat_n(*kind, (kind.weight() * factor) as usize));
+    }
+    drawn
 }
 
 struct Generator<'a> {
     random: &'a Random,
-    /// Draws the frequency of each kind.
-    kinds: Vec<Kind>,
+    /// Kinds, each as often as its frequency says, times that of its list.
+    kinds: Vec<(u64, Vec<Kind>)>,
+    /// Draws in a thousand that are many writes at once.
+    bursts: u64,
+    /// The slot of everything that has one, while an operation and what it needs are drawn.
+    slot: Option<u8>,
     keys: Vec<Vec<u8>>,
     /// Percentage of deletes.
     deletes: u64,
@@ -192,56 +222,141 @@ struct Generator<'a> {
 
 impl<'a> Generator<'a> {
     fn new(random: &'a Random, environment: Environment) -> Self {
-        let mut kinds = Vec::new();
-        for (kind, weight) in KINDS {
-            let possible = match kind {
-                Kind::Fault => environment == Environment::Faulty,
-                Kind::Background | Kind::Advance | Kind::Interrupt => environment.is_simulated(),
-                _ => true,
-            };
-            // Every history writes; anything else may be missing.
-            let factor = if kind == Kind::Write { 2 } else { [0, 1, 2, 6][random.below(4) as usize] };
-            let count = if possible { weight * factor } else { 0 };
-            kinds.extend(std::iter::repeat_n(kind, count as usize));
-        }
+        let kinds = kinds(random, &possible(environment));
+        Self::with_kinds(random, vec![(1, kinds)], [0, 20, 40, 120][random.below(4) as usize])
+    }
+
+    /// For a long history: nine in ten operations read, one in some hundreds neither reads nor
+    /// writes.
+    fn of_long(random: &'a Random, environment: Environment) -> Self {
+        let (quick, others): (Vec<_>, Vec<_>) = possible(environment).into_iter().partition(|kind| kind.is_read());
+        let (writes, others): (Vec<_>, Vec<_>) = others.into_iter().partition(|kind| kind.is_write());
+        let frequency = [2, 6, 20][random.below(3) as usize];
+        let lists = [(250, quick), (frequency, writes), (1, others)];
+        let kinds = lists.map(|(factor, list)| (factor, kinds(random, &list))).to_vec();
+        Self::with_kinds(random, kinds, random.below(2))
+    }
+
+    fn with_kinds(random: &'a Random, kinds: Vec<(u64, Vec<Kind>)>, bursts: u64) -> Self {
         // With few keys there are many versions of each; with many, runs grow and have parts
         // without overlap.
         let keys = match random.below(3) {
             0 => (0..12 + random.below(60)).map(|_| wide_key(random)).collect(),
             _ => (0..1 + random.below(10)).map(|_| key(random)).collect(),
         };
-        Self { random, kinds, keys, deletes: [10, 30, 60][random.below(3) as usize], values_made: 0 }
+        let deletes = [10, 30, 60][random.below(3) as usize];
+        Self { random, kinds, bursts, slot: None, keys, deletes, values_made: 0 }
+    }
+
+    /// Draws how many operations follow those that are due.
+    fn length(&self, _environment: Environment) -> u64 {
+        15 + self.random.below(60)
     }
 
     /// Appends an operation, or a burst of writes.
     fn operations(&mut self, operations: &mut Vec<Operation>) {
-        match self.kinds[self.random.below(self.kinds.len() as u64) as usize] {
-            Kind::Burst => {
-                let count = 10 + self.random.below(50);
-                operations.extend((0..count).map(|_| self.operation_of(Kind::Write)));
-            }
-            kind => operations.push(self.operation_of(kind)),
+        if self.random.below(1000) < self.bursts {
+            operations.extend(self.burst());
+        } else {
+            let kind = self.kind();
+            operations.push(self.operation_of(kind));
         }
     }
 
+    fn kind(&self) -> Kind {
+        let mut at = self.random.below(self.kinds.iter().map(|(factor, kinds)| factor * kinds.len() as u64).sum());
+        for (factor, kinds) in &self.kinds {
+            match kinds.get((at / factor) as usize) {
+                Some(kind) => return *kind,
+                None => at -= factor * kinds.len() as u64,
+            }
+        }
+        unreachable!("the number is below the sum")
+    }
+
+    /// Draws many writes.
+    fn burst(&mut self) -> Vec<Operation> {
+        let kinds = [Kind::Put, Kind::Put, Kind::Delete, Kind::Write, Kind::WriteBuffered, Kind::WriteSync];
+        let count = 5 + self.random.below(50);
+        (0..count).map(|_| self.operation_of(kinds[self.random.below(kinds.len() as u64) as usize])).collect()
+    }
+
+    /// Appends an operation with what it needs: a snapshot, a scan, an ingest, a pause, a limit.
+    fn prepared(&mut self, kind: Kind, operations: &mut Vec<Operation>) {
+        self.slot = Some(self.random.below(SLOTS) as u8);
+        let needs = match kind {
+            Kind::GetAt | Kind::ContainsAt | Kind::MultiGetAt | Kind::ScanAt | Kind::DropSnapshot => {
+                Some(Kind::TakeSnapshot)
+            }
+            Kind::OpenScan => Some(Kind::TakeSnapshot),
+            Kind::StepScan | Kind::DropScan => {
+                operations.push(self.operation_of(Kind::TakeSnapshot));
+                Some(Kind::OpenScan)
+            }
+            Kind::FinishIngest | Kind::DropIngest => Some(Kind::OpenIngest),
+            Kind::Resume => Some(Kind::Pause),
+            Kind::NoLimit => Some(Kind::Limit),
+            _ => None,
+        };
+        operations.extend(needs.map(|needed| self.operation_of(needed)));
+        operations.push(self.operation_of(kind));
+        self.slot = None;
+    }
+
     fn operation_of(&mut self, kind: Kind) -> Operation {
+        let snapshot = |generator: &Self| Reader::Snapshot(generator.slot());
         match kind {
-            Kind::Write | Kind::Burst => Operation::Write { writes: self.writes(), level: self.level() },
-            Kind::Get => Operation::Get { reader: self.reader(), key: self.key() },
-            Kind::Contains => Operation::Contains { reader: self.reader(), key: self.key() },
-            Kind::Scan => Operation::Scan {
-                reader: self.reader(),
-                range: self.range(),
-                turns: self.turns(),
-                limit: [3, 100][self.random.below(2) as usize],
+            Kind::Put => Operation::Write {
+                writes: vec![Write { key: self.key(), value: Some(self.value()) }],
+                level: Level::Usual,
             },
+            Kind::Delete => {
+                Operation::Write { writes: vec![Write { key: self.key(), value: None }], level: Level::Usual }
+            }
+            Kind::Write => {
+                // One write alone would be a put or a delete.
+                let count = [0, 2, 3, 5][self.random.below(4) as usize];
+                Operation::Write { writes: (0..count).map(|_| self.write()).collect(), level: Level::Usual }
+            }
+            Kind::WriteBuffered => Operation::Write { writes: self.writes(), level: Level::Buffered },
+            Kind::WriteSync => Operation::Write { writes: self.writes(), level: Level::Sync },
+            Kind::WriteInterval => {
+                Operation::Write { writes: self.writes(), level: Level::Interval(self.random.below(20)) }
+            }
+            Kind::Get => Operation::Get { reader: Reader::Now, key: self.key() },
+            Kind::GetAt => Operation::Get { reader: snapshot(self), key: self.key() },
+            Kind::Contains => Operation::Contains { reader: Reader::Now, key: self.key() },
+            Kind::ContainsAt => Operation::Contains { reader: snapshot(self), key: self.key() },
+            Kind::MultiGet => Operation::MultiGet { reader: Reader::Now, key: self.key() },
+            Kind::MultiGetAt => Operation::MultiGet { reader: snapshot(self), key: self.key() },
+            Kind::Scan => self.scan(self.bounds(), vec![Turn::Front]),
+            Kind::ScanBack => self.scan(self.bounds(), vec![Turn::Back]),
+            Kind::ScanEnds => {
+                let mut turns = vec![Turn::Front, Turn::Back];
+                turns.extend(
+                    (0..self.random.below(5)).map(|_| [Turn::Front, Turn::Back][self.random.below(2) as usize]),
+                );
+                self.scan(self.bounds(), turns)
+            }
+            Kind::ScanPrefix => {
+                let turn = [Turn::Front, Turn::Back][self.random.below(2) as usize];
+                self.scan(self.prefix(), vec![turn])
+            }
+            Kind::ScanLent => {
+                let turns = if self.random.below(2) == 0 { vec![Turn::LentFront] } else { self.turns(true) };
+                self.scan(self.range(), turns)
+            }
+            Kind::ScanAt => {
+                let limit = self.limit();
+                Operation::Scan { reader: snapshot(self), range: self.range(), turns: self.turns(false), limit }
+            }
             Kind::TakeSnapshot => Operation::TakeSnapshot(self.slot()),
             Kind::DropSnapshot => Operation::DropSnapshot(self.slot()),
             Kind::OpenScan => Operation::OpenScan { slot: self.slot(), reader: self.reader(), range: self.range() },
-            Kind::StepScan if self.random.below(8) == 0 => Operation::DropScan(self.slot()),
-            Kind::StepScan => Operation::StepScan { slot: self.slot(), turns: self.turns() },
+            Kind::StepScan => Operation::StepScan { slot: self.slot(), turns: self.turns(false) },
+            Kind::DropScan => Operation::DropScan(self.slot()),
             Kind::OpenIngest => Operation::OpenIngest { slot: self.slot(), writes: self.sorted() },
-            Kind::FinishIngest if self.random.below(10) == 0 => Operation::DropIngest(self.slot()),
+            Kind::DropIngest => Operation::DropIngest(self.slot()),
             Kind::FinishIngest => Operation::FinishIngest(self.slot()),
             Kind::Ingest => Operation::Ingest(self.sorted()),
             Kind::Flush => Operation::Flush,
@@ -249,20 +364,32 @@ impl<'a> Generator<'a> {
             Kind::CompactRange => Operation::CompactRange(self.range()),
             Kind::Settle => Operation::Settle,
             Kind::Reshape => Operation::Reshape,
+            Kind::Estimate => Operation::Estimate { bytes: self.random.below(5000), policy: policy(self.random) },
             Kind::Checkpoint => Operation::Checkpoint,
             Kind::Pause => Operation::Pause,
             Kind::Resume => Operation::Resume,
             Kind::Policy => Operation::Policy(policy(self.random)),
             Kind::Filter => Operation::Filter(filter(self.random)),
-            Kind::Options => Operation::Options(tree(self.random)),
+            Kind::SettleFilters => Operation::SettleFilters,
+            Kind::Options => Operation::Options(drawn(self.random)),
             Kind::Verify => Operation::Verify,
+            Kind::Stats => Operation::Stats,
             Kind::Sync => Operation::Sync,
+            Kind::Refused => Operation::Refused,
+            Kind::Locked => Operation::Locked,
             Kind::Reopen => Operation::Reopen,
-            Kind::End => Operation::End(self.ending()),
+            Kind::Linger => Operation::Linger,
+            Kind::Look => Operation::Look,
+            Kind::VerifyClosed => Operation::VerifyClosed,
+            Kind::Repair => Operation::Repair,
+            Kind::Transfer => Operation::Transfer(drawn(self.random)),
+            Kind::Kill => Operation::End(Ending::Kill),
+            Kind::Crash => Operation::End(self.crash()),
             Kind::Interrupt => {
                 let kinds = [
+                    Kind::Put,
                     Kind::Write,
-                    Kind::Write,
+                    Kind::WriteSync,
                     Kind::Ingest,
                     Kind::Ingest,
                     Kind::FinishIngest,
@@ -270,12 +397,15 @@ impl<'a> Generator<'a> {
                     Kind::Compact,
                     Kind::CompactRange,
                     Kind::Settle,
+                    Kind::SettleFilters,
                     Kind::Reshape,
                     Kind::Checkpoint,
                     Kind::Policy,
+                    Kind::Filter,
                     Kind::Sync,
                     Kind::Reopen,
-                    Kind::End,
+                    Kind::Kill,
+                    Kind::Crash,
                     Kind::Background,
                 ];
                 let kind = kinds[self.random.below(kinds.len() as u64) as usize];
@@ -289,16 +419,22 @@ impl<'a> Generator<'a> {
                 Operation::Background(1 + self.random.below([6, 40, 200][self.random.below(3) as usize]))
             }
             Kind::Advance => Operation::Advance([1, 10, 1000][self.random.below(3) as usize]),
-            Kind::Fault => match self.random.below(8) {
-                0 => Operation::Limit(Some(self.random.below(40_000))),
-                1 => Operation::Limit(None),
-                _ => {
-                    let all: Vec<_> = failures().collect();
-                    let failure = all[self.random.below(all.len() as u64) as usize].clone();
-                    Operation::Fault { failure, after: self.random.below([3, 30][self.random.below(2) as usize]) }
-                }
-            },
+            Kind::Fault => {
+                let all: Vec<_> = failures().collect();
+                let failure = all[self.random.below(all.len() as u64) as usize].clone();
+                Operation::Fault { failure, after: self.random.below([3, 30][self.random.below(2) as usize]) }
+            }
+            Kind::Limit => Operation::Limit(Some(self.random.below(40_000))),
+            Kind::NoLimit => Operation::Limit(None),
         }
+    }
+
+    fn scan(&self, range: Range, turns: Vec<Turn>) -> Operation {
+        Operation::Scan { reader: Reader::Now, range, turns, limit: self.limit() }
+    }
+
+    fn limit(&self) -> u64 {
+        [3, 100][self.random.below(2) as usize]
     }
 
     fn writes(&mut self) -> Vec<Write> {
@@ -329,16 +465,12 @@ impl<'a> Generator<'a> {
         }
     }
 
-    fn level(&self) -> Level {
-        match self.random.below(6) {
-            0 | 1 => Level::Sync,
-            2 => Level::Interval(self.random.below(20)),
-            _ => Level::Buffered,
-        }
+    fn ending(&self) -> Ending {
+        if self.random.below(3) == 0 { Ending::Kill } else { self.crash() }
     }
 
-    fn ending(&self) -> Ending {
-        if self.random.below(3) == 0 { Ending::Kill } else { Ending::Crash(self.random.below(1 << 32)) }
+    fn crash(&self) -> Ending {
+        Ending::Crash(self.random.below(1 << 32))
     }
 
     fn key(&self) -> Vec<u8> {
@@ -350,16 +482,21 @@ impl<'a> Generator<'a> {
     }
 
     fn slot(&self) -> u8 {
-        self.random.below(SLOTS) as u8
+        self.slot.unwrap_or_else(|| self.random.below(SLOTS) as u8)
     }
 
     fn range(&self) -> Range {
-        match self.random.below(4) {
+        if self.random.below(4) == 0 { self.prefix() } else { self.bounds() }
+    }
+
+    fn prefix(&self) -> Range {
+        let key = self.key();
+        Range::Prefix(key[..self.random.below(key.len() as u64 + 1) as usize].to_vec())
+    }
+
+    fn bounds(&self) -> Range {
+        match self.random.below(3) {
             0 => Range::Bounds(Bound::Unbounded, Bound::Unbounded),
-            1 => {
-                let key = self.key();
-                Range::Prefix(key[..self.random.below(key.len() as u64 + 1) as usize].to_vec())
-            }
             _ => Range::Bounds(self.bound(), self.bound()),
         }
     }
@@ -373,14 +510,16 @@ impl<'a> Generator<'a> {
         }
     }
 
-    fn turns(&self) -> Vec<Turn> {
-        match self.random.below(3) {
+    /// Draws turns; lent ones are among them if they must be, and may be otherwise.
+    fn turns(&self, lent: bool) -> Vec<Turn> {
+        let all = [Turn::Front, Turn::Back, Turn::LentFront, Turn::LentBack];
+        let mut turns = match self.random.below(3) {
             0 => vec![Turn::Front],
             1 => vec![Turn::Back],
-            _ => (0..1 + self.random.below(6))
-                .map(|_| [Turn::Front, Turn::Back][self.random.below(2) as usize])
-                .collect(),
-        }
+            _ => (0..1 + self.random.below(6)).map(|_| all[self.random.below(4) as usize]).collect(),
+        };
+        turns.extend(lent.then(|| all[2 + self.random.below(2) as usize]));
+        turns
     }
 }
 
@@ -398,5 +537,14 @@ fn key(random: &Random) -> Vec<u8> {
         2 => vec![255; 1 + random.below(2) as usize],
         3 => vec![b'a', 0],
         _ => (0..1 + random.below(3)).map(|_| b'a' + random.below(3) as u8).collect(),
+    }
+}
+
+#[test]
+fn operations_are_of_the_kind_that_is_drawn() {
+    let random = Random::for_purpose(1, 0);
+    let mut generator = Generator::new(&random, Environment::Faulty);
+    for kind in Kind::ALL.iter().flat_map(|kind| [*kind; 50]) {
+        assert_eq!(generator.operation_of(kind).kind(), kind);
     }
 }

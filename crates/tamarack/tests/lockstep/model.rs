@@ -11,7 +11,9 @@
 //! power, from `visible` on after the end of the process, and exactly `visible` after a close. The
 //! model continues from the state that was found.
 //!
-//! A refused write is not in the list: it must never become visible.
+//! A refused write is not in the list: it must never become visible. States before `durable` are
+//! dropped, since nothing can lead back to them; where nothing that was acknowledged can be lost,
+//! these are all states but the last, and a write changes it in its place.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
@@ -29,7 +31,11 @@ pub(crate) type Pair = (Arc<[u8]>, Arc<[u8]>);
 /// The state of the model.
 #[derive(Clone)]
 pub(crate) struct Model {
-    states: Vec<Arc<KeyValues>>,
+    /// Whether acknowledged writes that are not durable may be lost.
+    can_lose: bool,
+    states: VecDeque<Arc<KeyValues>>,
+    /// The number of commits before the first state.
+    dropped: usize,
     visible: usize,
     durable: usize,
     /// The number of commits that must be durable at that time.
@@ -66,9 +72,11 @@ pub(crate) enum Recovered {
 
 impl Model {
     /// An empty database.
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(can_lose: bool) -> Self {
         Self {
-            states: vec![Arc::default()],
+            can_lose,
+            states: VecDeque::from([Arc::default()]),
+            dropped: 0,
             visible: 0,
             durable: 0,
             deadlines: Vec::new(),
@@ -82,37 +90,56 @@ impl Model {
     /// Returns what a reader must see; `None` if there is no such snapshot.
     pub(crate) fn state(&self, reader: Reader) -> Option<Arc<KeyValues>> {
         match reader {
-            Reader::Now => Some(self.states[self.visible].clone()),
+            Reader::Now => Some(self.now().clone()),
             Reader::Snapshot(slot) => self.snapshots.get(&slot).cloned(),
         }
     }
 
     /// Records an acknowledged write.
     pub(crate) fn acknowledge(&mut self, writes: &[Write], level: Level, now: Duration) {
-        self.states.push(self.after(writes));
+        assert_eq!(self.visible, self.last(), "no write is acknowledged after one whose fate is unknown");
+        if !self.can_lose {
+            apply(Arc::make_mut(self.states.back_mut().expect("there is always a state")), writes);
+            return;
+        }
+        self.states.push_back(self.after(writes));
         self.visible += 1;
-        assert_eq!(self.visible + 1, self.states.len(), "no write is acknowledged after one whose fate is unknown");
         match level {
-            Level::Buffered => {}
-            Level::Sync => self.durable = self.visible,
+            Level::Usual | Level::Buffered => {}
+            Level::Sync => self.make_durable(),
             Level::Interval(ms) => self.deadlines.push((now + Duration::from_millis(ms), self.visible)),
         }
     }
 
+    fn now(&self) -> &Arc<KeyValues> {
+        &self.states[self.visible - self.dropped]
+    }
+
+    /// The number of commits of the last state.
+    fn last(&self) -> usize {
+        self.dropped + self.states.len() - 1
+    }
+
     /// Records a write without an answer, or of unknown fate. It is not visible.
     pub(crate) fn lose_track(&mut self, writes: &[Write]) {
-        self.states.push(self.after(writes));
+        self.states.push_back(self.after(writes));
     }
 
     /// Records that all acknowledged writes have become durable.
     pub(crate) fn make_durable(&mut self) {
-        self.durable = self.visible;
+        self.durable_until(self.visible);
+    }
+
+    fn durable_until(&mut self, commits: usize) {
+        self.durable = commits;
+        self.states.drain(..commits - self.dropped);
+        self.dropped = commits;
     }
 
     /// Records the time, with all background work done.
     pub(crate) fn time_passed(&mut self, now: Duration) {
         let due = self.deadlines.iter().filter(|(deadline, _)| *deadline <= now).map(|(_, commits)| *commits).max();
-        self.durable = self.durable.max(due.unwrap_or(0));
+        self.durable_until(self.durable.max(due.unwrap_or(0)));
     }
 
     /// Accepts the state found after an end, if it is allowed.
@@ -122,19 +149,19 @@ impl Model {
     pub(crate) fn recover(&mut self, found: KeyValues, guarantee: Guarantee) -> Result<Recovered, String> {
         let before = self.visible;
         let (first, last) = match guarantee {
-            Guarantee::Durable => (self.durable, self.states.len() - 1),
-            Guarantee::Acknowledged => (self.visible, self.states.len() - 1),
+            Guarantee::Durable => (self.durable, self.last()),
+            Guarantee::Acknowledged => (self.visible, self.last()),
             Guarantee::Exactly => (self.visible, self.visible),
         };
-        let mut matching = (first..=last).filter(|commits| *self.states[*commits] == found);
+        let mut matching = (first..=last).filter(|commits| *self.states[*commits - self.dropped] == found);
         let Some(least) = matching.next() else { return Err(self.unexpected(&found, first, last)) };
         // Several states may be equal. The last of them is taken as found, but only the first one
         // as durable.
         let most = matching.next_back().unwrap_or(least);
-        self.states.truncate(most + 1);
+        self.states.truncate(most + 1 - self.dropped);
         self.visible = most;
         if guarantee != Guarantee::Acknowledged {
-            self.durable = least;
+            self.durable_until(least);
         }
         self.forget_process();
         Ok(match self.visible {
@@ -154,25 +181,30 @@ impl Model {
     }
 
     fn after(&self, writes: &[Write]) -> Arc<KeyValues> {
-        let mut state = (*self.states[self.visible]).clone();
-        for write in writes {
-            match &write.value {
-                Some(value) => state.insert(write.key.as_slice().into(), value.as_slice().into()),
-                None => state.remove(write.key.as_slice()),
-            };
-        }
+        let mut state = (**self.now()).clone();
+        apply(&mut state, writes);
         Arc::new(state)
     }
 
     fn unexpected(&self, found: &KeyValues, first: usize, last: usize) -> String {
         let mut text = format!("found {}\nexpected one of these:", show(found));
-        for (commits, state) in self.states.iter().enumerate().take(last + 1).skip(first) {
+        for (commits, state) in (self.dropped..=last).zip(&self.states).skip(first - self.dropped) {
             text += &format!("\n  after {commits} commits {}", show(state));
         }
         if let Some(other) = self.states.iter().position(|state| **state == *found) {
-            text += &format!("\nit looks like the state after {other} commits");
+            text += &format!("\nit looks like the state after {} commits", self.dropped + other);
         }
         text
+    }
+}
+
+/// Carries out writes in order.
+fn apply(state: &mut KeyValues, writes: &[Write]) {
+    for write in writes {
+        match &write.value {
+            Some(value) => state.insert(write.key.as_slice().into(), value.as_slice().into()),
+            None => state.remove(write.key.as_slice()),
+        };
     }
 }
 

@@ -2,8 +2,8 @@
 //! parsed from it.
 //!
 //! ```text
-//! setup environment=faulty seed=7 immutable=2 block=64 table=300 cache=0 buffer=200 threads=2 …
-//! write buffered put "a" "v1" delete ""
+//! setup environment=faulty seed=7 memtable=200 block=64 threads=2 policy=tiering:T=3
+//! write usual put "a" "v1" delete ""
 //! snapshot 1
 //! policy custom:buffer 100; level 400 in 2 runs
 //! fault sync-drops-pages 2
@@ -12,12 +12,15 @@
 //! ```
 //!
 //! Bytes are quoted and escaped as in Rust; `"k"*300` repeats a string 300 times. The specification
-//! of a policy extends to the end of the line. A line that begins with `#` is a comment.
+//! of a policy, and an option set, extend to the end of the line. A line that begins
+//! with `#` is a comment.
 
 use std::fmt;
 use std::ops::Bound;
 
 use tamarack_env::sim::Failure;
+
+use crate::options::OptionSet;
 
 /// A database's setup, and the operations on it.
 #[derive(Clone, PartialEq, Debug)]
@@ -26,29 +29,13 @@ pub(crate) struct History {
     pub(crate) operations: Vec<Operation>,
 }
 
-/// The environment and the sizes of the database's parts.
+/// The environment, and the options of the first opening.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Setup {
     pub(crate) environment: Environment,
     /// The environment's seed.
     pub(crate) seed: u64,
-    pub(crate) immutable_memtables_max: u64,
-    pub(crate) block_bytes: u64,
-    pub(crate) table_bytes: u64,
-    pub(crate) cache_bytes: u64,
-    pub(crate) tree: TreeSetup,
-}
-
-/// Settings of flushes and compactions. A history may change them between one opening and the next.
-#[derive(Clone, PartialEq, Debug)]
-pub(crate) struct TreeSetup {
-    pub(crate) memtable_bytes: u64,
-    /// Worker threads of flushes and compactions.
-    pub(crate) threads: u64,
-    /// Upper bound on space amplification, in hundredths.
-    pub(crate) space: Option<u64>,
-    /// The policy's specification; `None` keeps the database's policy.
-    pub(crate) policy: Option<String>,
+    pub(crate) options: OptionSet,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -72,6 +59,11 @@ pub(crate) enum Operation {
         key: Vec<u8>,
     },
     Contains {
+        reader: Reader,
+        key: Vec<u8>,
+    },
+    /// The key, all that there are, and the key once more are looked up together.
+    MultiGet {
         reader: Reader,
         key: Vec<u8>,
     },
@@ -113,6 +105,11 @@ pub(crate) enum Operation {
     Settle,
     /// Reshape: every level gets its shape at once.
     Reshape,
+    /// Predict the cost of a change of policy while so many bytes arrive.
+    Estimate {
+        bytes: u64,
+        policy: String,
+    },
     /// A checkpoint is made, opened, compared, written to and closed; it is compared again later.
     Checkpoint,
     /// Pause compactions, or resume them.
@@ -122,12 +119,30 @@ pub(crate) enum Operation {
     Policy(String),
     /// Change of filters.
     Filter(String),
-    /// Settings from the next opening on.
-    Options(TreeSetup),
+    /// Wait until no filter is to be rebuilt.
+    SettleFilters,
+    /// Options from the next opening on.
+    Options(OptionSet),
     Verify,
+    /// Compare the statistics with what the model knows.
+    Stats,
     Sync,
+    /// Calls with arguments that are not valid: each is refused, and nothing changes.
+    Refused,
+    /// Open the database in every way while it is open: each is refused.
+    Locked,
     /// Close and open again.
     Reopen,
+    /// The same, with a clone of the handle that reads in between.
+    Linger,
+    /// The same, with read-only openings in between.
+    Look,
+    /// The same, with a verification in between, and a repair that finds nothing to do.
+    VerifyClosed,
+    /// The same; in between a copy without `CURRENT` is repaired and compared.
+    Repair,
+    /// A scan of everything is ingested by a new database with these options, and compared there.
+    Transfer(OptionSet),
     /// The process or the machine ends, and the database is opened again.
     End(Ending),
     /// An operation, and an end before its nth call that changes storage, counted from 0; after it
@@ -159,6 +174,8 @@ pub(crate) struct Write {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Level {
+    /// What the options say: by the calls that name no durability.
+    Usual,
     Buffered,
     Sync,
     /// In milliseconds.
@@ -181,6 +198,9 @@ pub(crate) enum Range {
 pub(crate) enum Turn {
     Front,
     Back,
+    /// The same, with an entry that is lent.
+    LentFront,
+    LentBack,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -212,6 +232,8 @@ const ENVIRONMENTS: [(&str, Environment); 4] = [
     ("faulty", Environment::Faulty),
 ];
 
+const TURNS: [(&str, Turn); 4] = [("f", Turn::Front), ("b", Turn::Back), ("F", Turn::LentFront), ("B", Turn::LentBack)];
+
 /// The failures of histories.
 pub(crate) fn failures() -> impl Iterator<Item = Failure> {
     FAILURES.iter().map(|(_, failure)| failure.clone())
@@ -231,22 +253,9 @@ impl fmt::Display for Environment {
 
 impl fmt::Display for History {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Setup { environment, seed, immutable_memtables_max, block_bytes, table_bytes, cache_bytes, tree } =
-            &self.setup;
-        write!(
-            f,
-            "setup environment={environment} seed={seed} immutable={immutable_memtables_max} block={block_bytes} "
-        )?;
-        writeln!(f, "table={table_bytes} cache={cache_bytes} {tree}")?;
+        let Setup { environment, seed, options } = &self.setup;
+        writeln!(f, "setup environment={environment} seed={seed} {options}")?;
         self.operations.iter().try_for_each(|operation| writeln!(f, "{operation}"))
-    }
-}
-
-impl fmt::Display for TreeSetup {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "buffer={} threads={}", self.memtable_bytes, self.threads)?;
-        self.space.iter().try_for_each(|hundredths| write!(f, " space={hundredths}"))?;
-        self.policy.iter().try_for_each(|words| write!(f, " policy={words}"))
     }
 }
 
@@ -259,6 +268,7 @@ impl fmt::Display for Operation {
             }
             Self::Get { reader, key } => write!(f, "get {reader} {}", Quoted(key)),
             Self::Contains { reader, key } => write!(f, "contains {reader} {}", Quoted(key)),
+            Self::MultiGet { reader, key } => write!(f, "multi-get {reader} {}", Quoted(key)),
             Self::Scan { reader, range, turns, limit } => {
                 write!(f, "scan {reader} {range} {} {limit}", Turns(turns))
             }
@@ -282,15 +292,25 @@ impl fmt::Display for Operation {
             Self::CompactRange(range) => write!(f, "compact-range {range}"),
             Self::Settle => f.write_str("settle"),
             Self::Reshape => f.write_str("reshape"),
+            Self::Estimate { bytes, policy } => write!(f, "estimate {bytes} {policy}"),
             Self::Checkpoint => f.write_str("checkpoint"),
             Self::Pause => f.write_str("pause"),
             Self::Resume => f.write_str("resume"),
             Self::Policy(words) => write!(f, "policy {words}"),
             Self::Filter(words) => write!(f, "filter {words}"),
-            Self::Options(tree) => write!(f, "options {tree}"),
+            Self::SettleFilters => f.write_str("settle-filters"),
+            Self::Options(options) => write!(f, "options {options}"),
             Self::Verify => f.write_str("verify"),
+            Self::Stats => f.write_str("stats"),
             Self::Sync => f.write_str("sync"),
+            Self::Refused => f.write_str("refused"),
+            Self::Locked => f.write_str("locked"),
             Self::Reopen => f.write_str("reopen"),
+            Self::Linger => f.write_str("linger"),
+            Self::Look => f.write_str("look"),
+            Self::VerifyClosed => f.write_str("verify-closed"),
+            Self::Repair => f.write_str("repair"),
+            Self::Transfer(options) => write!(f, "transfer {options}"),
             Self::End(ending) => write!(f, "{ending}"),
             Self::Interrupt { calls, ending, operation } => write!(f, "interrupt {calls} {ending}: {operation}"),
             Self::Background(steps) => write!(f, "background {steps}"),
@@ -312,6 +332,7 @@ fn fmt_writes(f: &mut fmt::Formatter<'_>, writes: &[Write]) -> fmt::Result {
 impl fmt::Display for Level {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Usual => f.write_str("usual"),
             Self::Buffered => f.write_str("buffered"),
             Self::Sync => f.write_str("sync"),
             Self::Interval(ms) => write!(f, "interval {ms}"),
@@ -355,7 +376,7 @@ struct Turns<'a>(&'a [Turn]);
 
 impl fmt::Display for Turns<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|turn| f.write_str(if *turn == Turn::Front { "f" } else { "b" }))
+        self.0.iter().try_for_each(|turn| f.write_str(name_of(&TURNS, turn)))
     }
 }
 
@@ -415,27 +436,12 @@ impl<'a> Words<'a> {
                 ENVIRONMENTS.iter().find(|(other, _)| *other == name)?.1
             },
             seed: self.assignment("seed=")?,
-            immutable_memtables_max: self.assignment("immutable=")?,
-            block_bytes: self.assignment("block=")?,
-            table_bytes: self.assignment("table=")?,
-            cache_bytes: self.assignment("cache=")?,
-            tree: self.tree()?,
+            options: self.options()?,
         })
     }
 
-    fn tree(&mut self) -> Option<TreeSetup> {
-        Some(TreeSetup {
-            memtable_bytes: self.assignment("buffer=")?,
-            threads: self.assignment("threads=")?,
-            space: if self.rest.starts_with("space=") { Some(self.assignment("space=")?) } else { None },
-            policy: match self.rest.strip_prefix("policy=") {
-                None => None,
-                Some(words) => {
-                    self.rest = words;
-                    Some(self.rest_of_line())
-                }
-            },
-        })
+    fn options(&mut self) -> Option<OptionSet> {
+        OptionSet::parse(&self.rest_of_line())
     }
 
     fn operation(&mut self) -> Option<Operation> {
@@ -443,6 +449,7 @@ impl<'a> Words<'a> {
             "write" => Operation::Write { level: self.level()?, writes: self.writes()? },
             "get" => Operation::Get { reader: self.reader()?, key: self.bytes()? },
             "contains" => Operation::Contains { reader: self.reader()?, key: self.bytes()? },
+            "multi-get" => Operation::MultiGet { reader: self.reader()?, key: self.bytes()? },
             "scan" => Operation::Scan {
                 reader: self.reader()?,
                 range: self.range()?,
@@ -465,15 +472,25 @@ impl<'a> Words<'a> {
             "compact-range" => Operation::CompactRange(self.range()?),
             "settle" => Operation::Settle,
             "reshape" => Operation::Reshape,
+            "estimate" => Operation::Estimate { bytes: self.number()?, policy: self.rest_of_line() },
             "checkpoint" => Operation::Checkpoint,
             "pause" => Operation::Pause,
             "resume" => Operation::Resume,
             "policy" => Operation::Policy(self.rest_of_line()),
             "filter" => Operation::Filter(self.rest_of_line()),
-            "options" => Operation::Options(self.tree()?),
+            "settle-filters" => Operation::SettleFilters,
+            "options" => Operation::Options(self.options()?),
             "verify" => Operation::Verify,
+            "stats" => Operation::Stats,
             "sync" => Operation::Sync,
+            "refused" => Operation::Refused,
+            "locked" => Operation::Locked,
             "reopen" => Operation::Reopen,
+            "linger" => Operation::Linger,
+            "look" => Operation::Look,
+            "verify-closed" => Operation::VerifyClosed,
+            "repair" => Operation::Repair,
+            "transfer" => Operation::Transfer(self.options()?),
             "kill" => Operation::End(Ending::Kill),
             "crash" => Operation::End(Ending::Crash(self.number()?)),
             "interrupt" => {
@@ -507,6 +524,7 @@ impl<'a> Words<'a> {
 
     fn level(&mut self) -> Option<Level> {
         Some(match self.word()? {
+            "usual" => Level::Usual,
             "buffered" => Level::Buffered,
             "sync" => Level::Sync,
             "interval" => Level::Interval(self.number()?),
@@ -556,12 +574,10 @@ impl<'a> Words<'a> {
     }
 
     fn turns(&mut self) -> Option<Vec<Turn>> {
-        let turn = |letter| match letter {
-            'f' => Some(Turn::Front),
-            'b' => Some(Turn::Back),
-            _ => None,
-        };
-        self.word()?.chars().map(turn).collect()
+        let letters = self.word()?;
+        (0..letters.len())
+            .map(|at| TURNS.iter().find(|(letter, _)| letters.get(at..=at) == Some(letter)).map(|(_, turn)| *turn))
+            .collect()
     }
 
     fn bytes(&mut self) -> Option<Vec<u8>> {

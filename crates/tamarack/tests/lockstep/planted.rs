@@ -5,16 +5,21 @@
 #[cfg(debug_assertions)]
 use tamarack::mistake::{self, Mistake};
 
+use crate::coverage::Coverage;
 use crate::generate;
 use crate::operation::{Environment, History};
-use crate::run::{Coverage, run};
-use crate::shrink::shrink;
+use crate::run::run;
+use crate::shrink::{quietly, shrink};
 use crate::world::Sabotage;
 
 /// Maximum number of histories until a mistake is noticed.
 const HISTORIES_MAX: u64 = 300;
 
-/// The same for mistakes in the engine, which need a suitable tree.
+/// Maximum number of operations of a history in which a mistake of the engine is found.
+#[cfg(debug_assertions)]
+const OPERATIONS_MAX: usize = 20;
+
+/// The same as [`HISTORIES_MAX`] for mistakes in the engine, which need a suitable tree.
 #[cfg(debug_assertions)]
 const HISTORIES_IN_COMPACTIONS_MAX: u64 = 2000;
 
@@ -72,6 +77,13 @@ fn a_tombstone_that_is_dropped_early_is_noticed() {
     is_noticed_in_compactions(Mistake::TombstoneDroppedEarly);
 }
 
+/// Long histories are reduced as far as others.
+#[cfg(debug_assertions)]
+#[test]
+fn a_mistake_in_a_long_history_is_noticed() {
+    is_noticed_in(generate::long_history, Mistake::TombstoneDroppedEarly);
+}
+
 #[cfg(debug_assertions)]
 #[test]
 fn an_overlooked_static_run_is_noticed() {
@@ -108,24 +120,37 @@ fn a_forgotten_sequence_base_is_noticed() {
     is_noticed_in_compactions(Mistake::SequenceBaseForgotten);
 }
 
-/// Fails if no history notices a mistake that is not in the harness but in the engine itself. The
-/// simulator's workers run on this thread, and so make it.
 #[cfg(debug_assertions)]
 fn is_noticed_in_compactions(mistake: Mistake) {
-    let fails = |history: &History| mistake::with(mistake, || run(history, None, &mut Coverage::default())).err();
-    let (seed, what) = (0..HISTORIES_IN_COMPACTIONS_MAX)
-        .find_map(|seed| Some((seed, fails(&generate::history(Environment::Simulator, seed))?)))
+    is_noticed_in(generate::history, mistake);
+}
+
+/// Fails if no history notices a mistake that is not in the harness but in the engine itself, or if
+/// the shrunk one is longer than [`OPERATIONS_MAX`]. The simulator's workers run on this thread,
+/// and so make it.
+#[cfg(debug_assertions)]
+fn is_noticed_in(generate: impl Fn(Environment, u64) -> History, mistake: Mistake) {
+    let fails =
+        |history: &History| quietly(|| mistake::with(mistake, || run(history, None, &mut Coverage::default()))).err();
+    let (history, what) = (0..HISTORIES_IN_COMPACTIONS_MAX)
+        .map(|seed| generate(Environment::Simulator, seed))
+        .find_map(|history| fails(&history).map(|what| (history, what)))
         .unwrap_or_else(|| panic!("{mistake:?} is not noticed by {HISTORIES_IN_COMPACTIONS_MAX} histories"));
-    let what = what.to_string();
+    let (what, seed) = (what.to_string(), history.setup.seed);
     println!("{mistake:?} is noticed by history {seed}: {}", what.lines().next().unwrap_or_default());
-    let outcome = run(&generate::history(Environment::Simulator, seed), None, &mut Coverage::default());
+    let outcome = run(&history, None, &mut Coverage::default());
     assert!(outcome.is_ok(), "without the mistake all is well");
+
+    let small = shrink(history, |history| fails(history).is_some());
+    println!("shrunk to {} operations:\n{small}", small.operations.len());
+    assert!(small.operations.len() <= OPERATIONS_MAX, "{mistake:?} is shrunk no further than to\n{small}");
+    assert!(run(&small, None, &mut Coverage::default()).is_ok(), "without the mistake all is well");
 }
 
 /// Fails if no history notices the mistake, or if the shrunk one has more operations than
 /// `operations_max`.
 fn is_noticed(sabotage: Sabotage, environment: Environment, operations_max: usize) {
-    let fails = |history: &History| run(history, Some(sabotage), &mut Coverage::default()).is_err();
+    let fails = |history: &History| quietly(|| run(history, Some(sabotage), &mut Coverage::default())).is_err();
     let history = (0..HISTORIES_MAX)
         .map(|seed| generate::history(environment, seed))
         .find(fails)

@@ -7,11 +7,13 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
-use tamarack::{Batch, Db, Durability, Error, Stats};
+use tamarack::{Error, Stats};
 
+use crate::copies::all_of;
+use crate::coverage::Coverage;
 use crate::model::{Guarantee, KeyValues, Model, Pair, Recovered, pairs, show};
 use crate::operation::{Ending, History, Level, Operation, Quoted, Range, Reader, Turn, Write};
 use crate::world::{Items, Sabotage, Survives, World, is_stop};
@@ -25,37 +27,6 @@ pub(crate) struct Mismatch {
     /// The operation's index in the history; its length for the last check.
     pub(crate) operation: usize,
     pub(crate) what: String,
-}
-
-/// Counts of what histories covered: a harness that never sees a lost write does not test
-/// durability.
-#[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Coverage {
-    pub(crate) operations: u64,
-    pub(crate) recoveries: u64,
-    /// Ends after which unsynced writes were gone.
-    pub(crate) recovered_less: u64,
-    /// Ends after which an unacknowledged write was there.
-    pub(crate) recovered_more: u64,
-    pub(crate) interrupted: u64,
-    pub(crate) errors: u64,
-    pub(crate) stops: u64,
-    pub(crate) items_scanned: u64,
-    pub(crate) ingests: u64,
-    /// Ingests that were finished while another was open.
-    pub(crate) ingests_beside: u64,
-    pub(crate) flushes: u64,
-    pub(crate) compactions: u64,
-    /// Runs that were moved without rewriting.
-    pub(crate) moves: u64,
-    /// Changes of shape while a database was open.
-    pub(crate) reshapes: u64,
-    /// Checkpoints that were made and compared, and read-only openings before one for writing.
-    pub(crate) checkpoints: u64,
-    pub(crate) looks: u64,
-    /// Maximum numbers of levels and of runs of a tree.
-    pub(crate) levels_max: u64,
-    pub(crate) runs_max: u64,
 }
 
 /// Runs a history, from an empty machine on.
@@ -81,27 +52,50 @@ pub(crate) fn run(history: &History, sabotage: Option<Sabotage>, coverage: &mut 
         .map_err(|what| Mismatch { operation: at, what })
 }
 
-struct LockstepRun<'a> {
-    world: World,
-    model: Model,
+pub(crate) struct LockstepRun<'a> {
+    pub(crate) world: World,
+    pub(crate) model: Model,
     /// The last checkpoint, and what was in it when it was closed.
-    checkpoint: Option<(PathBuf, KeyValues)>,
-    coverage: &'a mut Coverage,
+    pub(crate) checkpoint: Option<(PathBuf, KeyValues)>,
+    pub(crate) coverage: &'a mut Coverage,
+    /// The operation had nothing to do.
+    skipped: bool,
 }
 
 impl<'a> LockstepRun<'a> {
     fn new(history: &History, sabotage: Option<Sabotage>, coverage: &'a mut Coverage) -> Result<Self, String> {
         let mut world = World::new(&history.setup, sabotage);
         world.open().map_err(|error| format!("a new database cannot be opened: {error}"))?;
-        Ok(Self { world, model: Model::new(), checkpoint: None, coverage })
+        let model = Model::new(world.is_simulated());
+        Ok(Self { world, model, checkpoint: None, coverage, skipped: false })
     }
 
     fn apply(&mut self, operation: &Operation) -> Result<(), String> {
-        self.coverage.operations += 1;
+        let (kind, options) = (operation.kind(), self.world.place_of_options());
+        self.skipped = false;
+        self.carry_out(operation)?;
+        if !self.skipped {
+            self.coverage.operations += 1;
+            if let Some(options) = options {
+                self.coverage.pairs.count(kind, options);
+            }
+        }
+        self.skipped = false;
+        Ok(())
+    }
+
+    /// Notes that an operation had nothing to do.
+    fn skip(&mut self) -> Result<(), String> {
+        self.skipped = true;
+        Ok(())
+    }
+
+    fn carry_out(&mut self, operation: &Operation) -> Result<(), String> {
         match operation {
             Operation::Write { writes, level } => self.write(writes, *level),
             Operation::Get { reader, key } => self.get(*reader, key),
             Operation::Contains { reader, key } => self.contains(*reader, key),
+            Operation::MultiGet { reader, key } => self.multi_get(*reader, key),
             Operation::Scan { reader, range, turns, limit } => self.scan(*reader, range, turns, *limit),
             Operation::TakeSnapshot(slot) => {
                 self.world.take_snapshot(*slot);
@@ -111,28 +105,24 @@ impl<'a> LockstepRun<'a> {
             }
             Operation::DropSnapshot(slot) => {
                 self.world.drop_snapshot(*slot);
-                self.model.snapshots.remove(slot);
-                Ok(())
+                self.skip_unless(|run| run.model.snapshots.remove(slot).is_some())
             }
             Operation::OpenScan { slot, reader, range } => {
-                if let Some(state) = self.model.state(*reader) {
-                    self.world.scans.insert(*slot, self.world.scan(*reader, range));
-                    self.model.scans.insert(*slot, pairs(&state, range));
-                }
+                let Some(state) = self.model.state(*reader) else { return self.skip() };
+                self.world.scans.insert(*slot, self.world.scan(*reader, range));
+                self.model.scans.insert(*slot, pairs(&state, range));
                 Ok(())
             }
             Operation::StepScan { slot, turns } => self.step_scan(*slot, turns),
             Operation::DropScan(slot) => {
                 self.world.scans.remove(slot);
-                self.model.scans.remove(slot);
-                Ok(())
+                self.skip_unless(|run| run.model.scans.remove(slot).is_some())
             }
             Operation::OpenIngest { slot, writes } => self.open_ingest(*slot, writes),
             Operation::FinishIngest(slot) => self.finish_ingest(*slot),
             Operation::DropIngest(slot) => {
                 self.world.drop_ingest(*slot);
-                self.model.ingests.remove(slot);
-                Ok(())
+                self.skip_unless(|run| run.model.ingests.remove(slot).is_some())
             }
             Operation::Ingest(writes) => {
                 self.open_ingest(INGEST_SLOT, writes)?;
@@ -163,21 +153,32 @@ impl<'a> LockstepRun<'a> {
                 })
             }
             Operation::Reshape => {
-                // Predicts the cost in every state of a tree.
-                let estimate = self.world.estimate();
-                let outcome = estimate.and_then(|()| self.world.reshape());
+                let outcome = self.world.reshape();
                 self.refused_while_paused(outcome, |run, outcome| {
                     outcome.or_else(|error| run.excuse(error, "reshaping"))
                 })
             }
+            Operation::Estimate { bytes, policy } => match self.world.estimate(policy, *bytes) {
+                // Words that leave something out are completed, and a shape is printed anew.
+                Ok(said) if said.split(':').next() == policy.split(':').next() => Ok(()),
+                Ok(said) => Err(format!("an estimate for {policy} says it is for {said}")),
+                Err(error) => self.excuse(error, "estimate_reshape"),
+            },
             Operation::Checkpoint => self.make_checkpoint(),
             Operation::Pause => {
                 self.world.pause();
                 Ok(())
             }
             Operation::Resume => {
+                let was_paused = self.world.is_paused();
                 self.world.resume();
-                Ok(())
+                self.skip_unless(|_| was_paused)
+            }
+            Operation::SettleFilters => {
+                let outcome = self.world.settle_filters();
+                self.refused_while_paused(outcome, |run, outcome| {
+                    outcome.or_else(|error| run.excuse(error, "waiting for filters"))
+                })
             }
             Operation::Policy(words) => match self.world.set_policy(words) {
                 Ok(()) if self.model.stopped => Err("a policy was set after writing had ended".to_owned()),
@@ -189,11 +190,19 @@ impl<'a> LockstepRun<'a> {
                 Ok(()) => Ok(()),
                 Err(error) => self.excuse(error, "set_filter"),
             },
-            Operation::Options(tree) => {
-                self.world.set_options(tree);
+            Operation::Options(options) => {
+                self.world.set_options(options);
                 Ok(())
             }
             Operation::Verify => self.verify(),
+            Operation::Stats => self.compare_stats(),
+            Operation::Refused => self.ask_for_what_is_invalid(),
+            Operation::Locked => self.open_again(),
+            Operation::Linger => self.linger(),
+            Operation::Look => self.close_and(|run| run.look_first()),
+            Operation::VerifyClosed => self.close_and(|run| run.verify_closed().map(|()| None)),
+            Operation::Repair => self.close_and(|run| run.repair_copy().map(|()| None)),
+            Operation::Transfer(options) => self.transfer(options),
             Operation::Sync => {
                 let outcome = self.world.sync();
                 self.durable_if(outcome, "sync")
@@ -217,16 +226,23 @@ impl<'a> LockstepRun<'a> {
                 Ok(())
             }
             Operation::Limit(bytes) => {
+                let was_limited = self.world.is_limited();
                 self.world.limit(*bytes);
-                Ok(())
+                self.skip_unless(|_| was_limited || bytes.is_some())
             }
         }
+    }
+
+    fn skip_unless(&mut self, did: impl FnOnce(&mut Self) -> bool) -> Result<(), String> {
+        self.skipped = !did(self);
+        Ok(())
     }
 
     fn write(&mut self, writes: &[Write], level: Level) -> Result<(), String> {
         match self.world.write(writes, level) {
             Ok(()) if self.model.stopped => Err("a write was acknowledged after writing had ended".to_owned()),
             Ok(()) => {
+                let level = self.world.durability(level);
                 self.model.acknowledge(writes, level, self.world.now());
                 Ok(())
             }
@@ -257,7 +273,7 @@ impl<'a> LockstepRun<'a> {
 
     /// As one large batch that is synced.
     fn finish_ingest(&mut self, slot: u8) -> Result<(), String> {
-        let Some(writes) = self.model.ingests.remove(&slot) else { return Ok(()) };
+        let Some(writes) = self.model.ingests.remove(&slot) else { return self.skip() };
         match self.world.finish_ingest(slot) {
             Ok(()) if self.model.stopped => Err("something was ingested after writing had ended".to_owned()),
             Ok(()) => {
@@ -303,77 +319,9 @@ impl<'a> LockstepRun<'a> {
         }
     }
 
-    /// Makes a checkpoint, which must equal the database, and continues with both.
-    fn make_checkpoint(&mut self) -> Result<(), String> {
-        self.look_at_checkpoint()?;
-        let dir = self.world.next_checkpoint();
-        if let Err(error) = self.world.checkpoint(&dir) {
-            return self.excuse(error, "checkpoint");
-        }
-        if self.model.stopped {
-            return Err("a checkpoint was made after writing had ended".to_owned());
-        }
-        self.model.make_durable();
-        let mut state = (*self.model.state(Reader::Now).expect("there is always a state")).clone();
-        match self.use_checkpoint(&dir, &mut state) {
-            Ok(true) => {
-                self.coverage.checkpoints += 1;
-                self.checkpoint = Some((dir, state));
-                Ok(())
-            }
-            Ok(false) => Err("a checkpoint does not hold what the database held".to_owned()),
-            // It may have got the write, or not.
-            Err(error) => self.excuse_of_another(error, "a checkpoint"),
-        }
-    }
-
-    /// Opens a checkpoint, writes to it and closes it; false if it does not hold what it should
-    /// before or after.
-    fn use_checkpoint(&self, dir: &Path, state: &mut KeyValues) -> tamarack::Result<bool> {
-        let db = self.world.open_checkpoint(dir)?;
-        if all_of(&db)? != *state {
-            return Ok(false);
-        }
-        change_checkpoint(state);
-        let mut batch = Batch::new();
-        batch.put(ALONE, b"in the checkpoint");
-        batch.delete(b"");
-        db.write_with(&batch, Durability::Buffered)?;
-        if state.len().is_multiple_of(2) {
-            db.compact()?;
-        }
-        let same = all_of(&db)? == *state;
-        db.close()?;
-        Ok(same)
-    }
-
-    /// Checks that the last checkpoint has not changed, whatever has become of its database.
-    fn look_at_checkpoint(&mut self) -> Result<(), String> {
-        let Some((dir, state)) = self.checkpoint.take() else { return Ok(()) };
-        match self.world.open_checkpoint(&dir).and_then(|db| all_of(&db)) {
-            Ok(found) if found == state => Ok(()),
-            Ok(found) => Err(format!("a checkpoint holds {}, not {}", show(&found), show(&state))),
-            Err(error) => self.excuse_of_another(error, "an old checkpoint"),
-        }
-    }
-
-    /// Checks that an interrupted checkpoint is complete, or no database.
-    fn check_cut_checkpoint(&mut self, dir: &Path, before: &KeyValues) -> Result<(), String> {
-        if !self.world.is_complete(dir) {
-            return Ok(());
-        }
-        let mut after = before.clone();
-        change_checkpoint(&mut after);
-        match self.world.open_checkpoint(dir).and_then(|db| all_of(&db)) {
-            Ok(found) if found == *before || found == after => Ok(()),
-            Ok(found) => Err(format!("a checkpoint that was cut short holds {}, not {}", show(&found), show(before))),
-            Err(error) => self.excuse_of_another(error, "a checkpoint that was cut short"),
-        }
-    }
-
     /// Opens the database read-only, reads it, and checks that nothing changes. `None` if a fault
     /// prevents that.
-    fn look_first(&mut self) -> Result<Option<KeyValues>, String> {
+    pub(crate) fn look_first(&mut self) -> Result<Option<KeyValues>, String> {
         let before = self.world.bytes();
         let looked = self.world.open_to_look().and_then(|[one, another]| {
             let found = all_of(&one)?;
@@ -411,7 +359,7 @@ impl<'a> LockstepRun<'a> {
     }
 
     /// Adds the open database's statistics. Called before it is dropped.
-    fn count(&mut self) {
+    pub(crate) fn count(&mut self) {
         let Some(stats) = self.world.stats() else { return };
         let coverage = &mut *self.coverage;
         coverage.flushes += stats.flushes;
@@ -425,10 +373,7 @@ impl<'a> LockstepRun<'a> {
     }
 
     fn get(&mut self, reader: Reader, key: &[u8]) -> Result<(), String> {
-        let Some(state) = self.model.state(reader) else { return Ok(()) };
-        if self.world.looks_up_together() {
-            return self.multi_get(reader, key, &state);
-        }
+        let Some(state) = self.model.state(reader) else { return self.skip() };
         let expected = state.get(key).map(|value| &**value);
         match self.world.get(reader, key) {
             Ok(found) if found.as_deref() == expected => Ok(()),
@@ -441,7 +386,8 @@ impl<'a> LockstepRun<'a> {
     }
 
     /// Looks up the key, all that there are, and the key once more.
-    fn multi_get(&mut self, reader: Reader, key: &[u8], state: &KeyValues) -> Result<(), String> {
+    fn multi_get(&mut self, reader: Reader, key: &[u8]) -> Result<(), String> {
+        let Some(state) = self.model.state(reader) else { return self.skip() };
         let there = state.keys().map(|key| &**key);
         let keys: Vec<_> = std::iter::once(key).chain(there).chain([key]).collect();
         match self.world.multi_get(reader, &keys) {
@@ -458,7 +404,7 @@ impl<'a> LockstepRun<'a> {
     }
 
     fn contains(&mut self, reader: Reader, key: &[u8]) -> Result<(), String> {
-        let Some(state) = self.model.state(reader) else { return Ok(()) };
+        let Some(state) = self.model.state(reader) else { return self.skip() };
         match self.world.contains(reader, key) {
             Ok(found) if found == state.contains_key(key) => Ok(()),
             Ok(found) => Err(format!("contains {}: found {found}", Quoted(key))),
@@ -467,7 +413,7 @@ impl<'a> LockstepRun<'a> {
     }
 
     fn scan(&mut self, reader: Reader, range: &Range, turns: &[Turn], limit: u64) -> Result<(), String> {
-        let Some(state) = self.model.state(reader) else { return Ok(()) };
+        let Some(state) = self.model.state(reader) else { return self.skip() };
         let mut items = self.world.scan(reader, range);
         let mut expected = pairs(&state, range);
         let turns = turns.iter().copied().cycle().take(limit as usize);
@@ -475,7 +421,7 @@ impl<'a> LockstepRun<'a> {
     }
 
     fn step_scan(&mut self, slot: u8, turns: &[Turn]) -> Result<(), String> {
-        let Some(mut items) = self.world.scans.remove(&slot) else { return Ok(()) };
+        let Some(mut items) = self.world.scans.remove(&slot) else { return self.skip() };
         let mut expected = self.model.scans.remove(&slot).expect("the model has the scans that the world has");
         if self.compare(&mut items, &mut expected, turns.iter().copied())? {
             self.world.scans.insert(slot, items);
@@ -492,16 +438,16 @@ impl<'a> LockstepRun<'a> {
         turns: impl Iterator<Item = Turn>,
     ) -> Result<bool, String> {
         for turn in turns {
-            let (found, wanted) = match turn {
-                Turn::Front => (items.next(), expected.pop_front()),
-                Turn::Back => (items.next_back(), expected.pop_back()),
+            let wanted = match turn {
+                Turn::Front | Turn::LentFront => expected.pop_front(),
+                Turn::Back | Turn::LentBack => expected.pop_back(),
             };
-            let found = match found.transpose() {
+            let found = match items.take(turn) {
                 Ok(found) => found,
                 Err(error) => {
                     self.excuse(error, "scan")?;
-                    return match (items.next(), items.next_back()) {
-                        (None, None) => Ok(false),
+                    return match (items.take(Turn::Front), items.take(Turn::LentBack)) {
+                        (Ok(None), Ok(None)) => Ok(false),
                         _ => Err("a scan went on after an error".to_owned()),
                     };
                 }
@@ -527,28 +473,17 @@ impl<'a> LockstepRun<'a> {
     }
 
     fn reopen(&mut self) -> Result<(), String> {
-        self.count();
-        match self.world.close() {
-            Ok(()) if self.model.stopped => Err("close succeeded after writing had ended".to_owned()),
-            Ok(()) => {
-                self.model.make_durable();
-                self.open(Guarantee::Exactly)
-            }
-            Err(error) => {
-                self.excuse(error, "close")?;
-                self.open(Guarantee::Acknowledged)
-            }
-        }
+        self.close_and(|_| Ok(None))
     }
 
     fn end(&mut self, ending: Ending) -> Result<(), String> {
         self.count();
         if self.world.has_lost_pages() && ending == Ending::Kill {
-            return self.open(Guarantee::Acknowledged);
+            return self.open(Guarantee::Acknowledged, None);
         }
         self.world.end(ending);
         let loses = self.world.is_simulated() && ending != Ending::Kill;
-        self.open(if loses { Guarantee::Durable } else { Guarantee::Acknowledged })
+        self.open(if loses { Guarantee::Durable } else { Guarantee::Acknowledged }, None)
     }
 
     /// If the end comes during the operation, its answer is lost: its write may be there or not.
@@ -580,20 +515,21 @@ impl<'a> LockstepRun<'a> {
         {
             self.model.lose_track(&writes);
         }
-        self.open(match survives {
+        let guarantee = match survives {
             Survives::WhatWasWritten => Guarantee::Acknowledged,
             Survives::WhatWasSynced => Guarantee::Durable,
-        })
+        };
+        self.open(guarantee, None)
     }
 
-    /// Opens the database and reads everything. Opening may fail because of a fault, but not once
-    /// that is removed.
-    fn open(&mut self, mut guarantee: Guarantee) -> Result<(), String> {
+    /// Opens the database and reads everything, which must be what was seen since it was closed, if
+    /// anything was. Opening may fail because of a fault, but not once that is removed.
+    pub(crate) fn open(&mut self, mut guarantee: Guarantee, seen: Option<KeyValues>) -> Result<(), String> {
         self.coverage.recoveries += 1;
         if self.world.has_lost_pages() {
             self.lose_power(&mut guarantee);
         }
-        let mut seen = if self.world.looks_first() { self.look_first()? } else { None };
+        let mut seen = if seen.is_none() && self.world.looks_first() { self.look_first()? } else { seen };
         if let Err(error) = self.world.open() {
             // After a second crash there may be less.
             seen = None;
@@ -630,16 +566,12 @@ impl<'a> LockstepRun<'a> {
 
     /// Reads the database without an expectation. Removes faults that get in the way.
     fn read_all(&mut self) -> Result<KeyValues, String> {
-        let read = |world: &World| -> tamarack::Result<KeyValues> {
-            let all = Range::Prefix(Vec::new());
-            world.scan(Reader::Now, &all).map(|item| item.map(|(key, value)| (key.into(), value.into()))).collect()
-        };
-        match read(&self.world) {
+        match all_of(self.world.db()) {
             Ok(found) => Ok(found),
             Err(error) => {
                 self.excuse(error, "scan")?;
                 self.world.heal();
-                read(&self.world).map_err(|error| format!("scan after faults were mended: {error}"))
+                all_of(self.world.db()).map_err(|error| format!("scan after faults were mended: {error}"))
             }
         }
     }
@@ -651,13 +583,14 @@ impl<'a> LockstepRun<'a> {
             self.get(Reader::Now, key)?;
             self.contains(Reader::Now, key)?;
         }
+        self.multi_get(Reader::Now, b"")?;
         let all = Range::Prefix(Vec::new());
         self.scan(Reader::Now, &all, &[Turn::Back], state.len() as u64 + 1)
     }
 
     /// As [`LockstepRun::excuse`], for an error of another database, which says nothing of this
     /// one.
-    fn excuse_of_another(&mut self, error: Error, what: &str) -> Result<(), String> {
+    pub(crate) fn excuse_of_another(&mut self, error: Error, what: &str) -> Result<(), String> {
         let stopped = self.model.stopped;
         let outcome = self.excuse(error, what);
         self.model.stopped = stopped;
@@ -665,7 +598,7 @@ impl<'a> LockstepRun<'a> {
     }
 
     /// Accepts an error if a fault was injected and its kind is right.
-    fn excuse(&mut self, error: Error, what: &str) -> Result<(), String> {
+    pub(crate) fn excuse(&mut self, error: Error, what: &str) -> Result<(), String> {
         self.coverage.errors += 1;
         if is_stop(&error) {
             self.coverage.stops += u64::from(!self.model.stopped);
@@ -674,19 +607,6 @@ impl<'a> LockstepRun<'a> {
         let kind_is_right = matches!(error, Error::Io { .. } | Error::Stopped { .. });
         if kind_is_right && self.world.is_troubled() { Ok(()) } else { Err(format!("{what} failed: {error}")) }
     }
-}
-
-/// A key that no history writes.
-const ALONE: &[u8] = b"written to a checkpoint";
-
-/// What is written to every checkpoint.
-fn change_checkpoint(state: &mut KeyValues) {
-    state.insert(ALONE.into(), b"in the checkpoint".as_slice().into());
-    state.remove(b"".as_slice());
-}
-
-fn all_of(db: &Db) -> tamarack::Result<KeyValues> {
-    db.scan::<&[u8]>(..).map(|item| item.map(|(key, value)| (key.into(), value.into()))).collect()
 }
 
 fn message(panic: &(dyn std::any::Any + Send)) -> String {

@@ -1,20 +1,19 @@
 //! Shrinks a failing history: removes operations, in large pieces first, then simplifies the rest,
 //! until nothing helps any more. Any failure counts; the smallest one is investigated first.
 
+use std::cell::Cell;
 use std::ops::Bound;
+use std::panic;
+use std::sync::Once;
 
-use crate::operation::{Ending, History, Level, Operation, Range, Reader, TreeSetup, Turn, Write};
+use crate::operation::{Ending, History, Level, Operation, Range, Reader, Turn, Write};
 
 /// Maximum number of tries.
-const TRIES_MAX: u32 = 4000;
+pub(crate) const TRIES_MAX: u32 = 4000;
 
 /// Number of small seeds that are tried for a crash: one may lose the right thing of a shorter
 /// history.
 const CRASHES: u64 = 16;
-
-/// A memtable size that short histories do not fill: a failure without flushes and compactions
-/// needs none to be understood.
-const BUFFER_BYTES: u64 = 600;
 
 /// Returns the smallest history found for which `fails` is true, as it must be for the given one.
 pub(crate) fn shrink(history: History, fails: impl FnMut(&History) -> bool) -> History {
@@ -23,14 +22,32 @@ pub(crate) fn shrink(history: History, fails: impl FnMut(&History) -> bool) -> H
         let before = shrinker.best.clone();
         shrinker.remove_operations();
         shrinker.simplify_operations();
-        shrinker.attempt(|history| history.setup.tree.memtable_bytes = BUFFER_BYTES);
-        shrinker.attempt(|history| history.setup.tree.threads = 1);
-        shrinker.attempt(|history| history.setup.tree.space = None);
-        shrinker.attempt(|history| history.setup.tree.policy = None);
+        shrinker.simplify_options();
         if shrinker.best == before || shrinker.tries >= TRIES_MAX {
             return shrinker.best;
         }
     }
+}
+
+/// Runs something whose panics on this thread are not printed: thousands of the same one, each with
+/// its backtrace, would take most of the time.
+pub(crate) fn quietly<T>(run: impl FnOnce() -> T) -> T {
+    thread_local! {
+        static QUIET: Cell<bool> = const { Cell::new(false) };
+    }
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let loud = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            if !QUIET.get() {
+                loud(info);
+            }
+        }));
+    });
+    let before = QUIET.replace(true);
+    let outcome = run();
+    QUIET.set(before);
+    outcome
 }
 
 struct Shrinker<F> {
@@ -63,6 +80,18 @@ impl<F: FnMut(&History) -> bool> Shrinker<F> {
         }
     }
 
+    /// Leaves options out, one after the other.
+    fn simplify_options(&mut self) {
+        while self
+            .best
+            .setup
+            .options
+            .simpler()
+            .into_iter()
+            .any(|options| self.attempt(|history| history.setup.options = options))
+        {}
+    }
+
     /// Keeps the change if the history still fails.
     fn attempt(&mut self, change: impl FnOnce(&mut History)) -> bool {
         if self.tries >= TRIES_MAX {
@@ -71,7 +100,7 @@ impl<F: FnMut(&History) -> bool> Shrinker<F> {
         self.tries += 1;
         let mut candidate = self.best.clone();
         change(&mut candidate);
-        let better = (self.fails)(&candidate);
+        let better = quietly(|| (self.fails)(&candidate));
         if better {
             self.best = candidate;
         }
@@ -85,9 +114,12 @@ fn simpler(operation: &Operation) -> Vec<Operation> {
     let mut found = Vec::new();
     match operation {
         Operation::Write { writes, level } => {
-            if *level != Level::Buffered {
-                found.push(Operation::Write { writes: writes.clone(), level: Level::Buffered });
-            }
+            let simpler_level = match level {
+                Level::Usual => None,
+                Level::Buffered => Some(Level::Usual),
+                Level::Sync | Level::Interval(_) => Some(Level::Buffered),
+            };
+            found.extend(simpler_level.map(|level| Operation::Write { writes: writes.clone(), level }));
             for at in 0..writes.len() {
                 let mut fewer = writes.clone();
                 fewer.remove(at);
@@ -112,6 +144,10 @@ fn simpler(operation: &Operation) -> Vec<Operation> {
         }
         Operation::Contains { reader, key } => {
             found.extend(now(*reader).map(|reader| Operation::Contains { reader, key: key.clone() }));
+            found.push(Operation::Get { reader: *reader, key: key.clone() });
+        }
+        Operation::MultiGet { reader, key } => {
+            found.extend(now(*reader).map(|reader| Operation::MultiGet { reader, key: key.clone() }));
             found.push(Operation::Get { reader: *reader, key: key.clone() });
         }
         Operation::Scan { reader, range, turns, limit } => {
@@ -148,11 +184,10 @@ fn simpler(operation: &Operation) -> Vec<Operation> {
             found.push(Operation::End(Ending::Kill));
             found.extend((0..CRASHES.min(*seed)).map(|seed| Operation::End(Ending::Crash(seed))));
         }
-        Operation::Options(tree) => {
-            let tree = || tree.clone();
-            found.extend((tree().threads > 1).then(|| Operation::Options(TreeSetup { threads: 1, ..tree() })));
-            found.extend(tree().space.is_some().then(|| Operation::Options(TreeSetup { space: None, ..tree() })));
-            found.extend(tree().policy.is_some().then(|| Operation::Options(TreeSetup { policy: None, ..tree() })));
+        Operation::Options(options) => found.extend(options.simpler().into_iter().map(Operation::Options)),
+        Operation::Transfer(options) => found.extend(options.simpler().into_iter().map(Operation::Transfer)),
+        Operation::Look | Operation::VerifyClosed | Operation::Repair | Operation::Linger => {
+            found.push(Operation::Reopen);
         }
         Operation::Background(steps) if *steps > 1 => found.push(Operation::Background(steps - 1)),
         Operation::Fault { failure, after } if *after > 0 => {
@@ -187,7 +222,7 @@ fn simpler_range(range: &Range) -> Option<Range> {
 
 fn simpler_turns(turns: &[Turn]) -> impl Iterator<Item = Vec<Turn>> {
     let fewer = (turns.len() > 1).then(|| turns[..turns.len() - 1].to_vec());
-    let forward = (turns.len() == 1 && turns[0] == Turn::Back).then(|| vec![Turn::Front]);
+    let forward = (turns.len() == 1 && turns[0] != Turn::Front).then(|| vec![Turn::Front]);
     fewer.into_iter().chain(forward)
 }
 

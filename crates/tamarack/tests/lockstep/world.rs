@@ -11,23 +11,51 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tamarack::{
-    AdvancedOptions, Batch, CompactionPause, Db, Durability, Error, Ingest, MEMORY_BYTES_MIN, Options, Result,
-    Snapshot, Stats, VerifyReport,
+    Batch, CompactionPause, Db, Error, Ingest, Options, RepairReport, Result, Scan, Snapshot, Stats, VerifyReport,
 };
 use tamarack_env::memory::MemoryEnv;
 use tamarack_env::os::{Batching, OsEnv, TempDir};
 use tamarack_env::sim::{Crash, Failure, Fault, Moment};
 use tamarack_env::sync::{Mutex, Rank};
 use tamarack_env::{Access, Env, SimEnv};
+use tamarack_testing::STEP;
 
-use crate::operation::{Ending, Environment, Level, Range, Reader, Setup, TreeSetup, Write};
+use crate::operation::{Ending, Environment, Level, Range, Reader, Setup, Turn, Write};
+use crate::options::{OptionSet, durability};
+
+/// A key and its value, copied.
+pub(crate) type Item = (Vec<u8>, Vec<u8>);
 
 /// What a scan delivers, from both ends.
-pub(crate) type Items = Box<dyn DoubleEndedIterator<Item = Result<(Vec<u8>, Vec<u8>)>>>;
+pub(crate) enum Items {
+    Scan(Box<Scan>),
+    /// With the first two exchanged.
+    Disordered(std::vec::IntoIter<Result<Item>>),
+}
+
+impl Items {
+    /// Calls one end, in one of two ways.
+    pub(crate) fn take(&mut self, turn: Turn) -> Result<Option<Item>> {
+        let copied = |(key, value): (&[u8], &[u8])| (key.to_vec(), value.to_vec());
+        match (self, turn) {
+            (Self::Scan(scan), Turn::Front) => scan.next().transpose(),
+            (Self::Scan(scan), Turn::Back) => scan.next_back().transpose(),
+            (Self::Scan(scan), Turn::LentFront) => Ok(scan.next_lent()?.map(copied)),
+            (Self::Scan(scan), Turn::LentBack) => Ok(scan.next_back_lent()?.map(copied)),
+            (Self::Disordered(items), Turn::Front | Turn::LentFront) => items.next().transpose(),
+            (Self::Disordered(items), Turn::Back | Turn::LentBack) => items.next_back().transpose(),
+        }
+    }
+}
 
 /// A machine, with its database while that is open.
 pub(crate) struct World {
     setup: Setup,
+    /// The options of the last opening, and their place among the named sets.
+    opened_with: OptionSet,
+    place_of_options: Option<usize>,
+    /// The last process ended by closing the database.
+    was_closed: bool,
     place: Location,
     db: Option<Db>,
     snapshots: BTreeMap<u8, Snapshot>,
@@ -49,8 +77,8 @@ pub(crate) struct World {
     sabotage: Option<Sabotage>,
     writes_seen: u64,
     flushed: bool,
-    /// How many were asked for.
-    checkpoints: u64,
+    /// How many other directories were used.
+    others: u64,
 }
 
 enum Location {
@@ -140,6 +168,9 @@ impl World {
         };
         Self {
             setup: setup.clone(),
+            opened_with: setup.options.clone(),
+            place_of_options: None,
+            was_closed: false,
             place,
             db: None,
             snapshots: BTreeMap::new(),
@@ -156,7 +187,7 @@ impl World {
             sabotage,
             writes_seen: 0,
             flushed: false,
-            checkpoints: 0,
+            others: 0,
         }
     }
 
@@ -165,35 +196,32 @@ impl World {
         let options = self.options();
         self.look_for_faults();
         let faults_before = self.faults_at_last_look;
+        self.was_closed = false;
         self.db = Some(options.open(self.place.dir())?);
+        self.opened_with = self.setup.options.clone();
+        self.place_of_options = self.opened_with.place();
         self.faults_at_open = faults_before;
         self.was_limited = self.limited;
         Ok(())
     }
 
+    /// The options of the last opening.
+    pub(crate) fn opened_with(&self) -> &OptionSet {
+        &self.opened_with
+    }
+
+    /// Their place among the named sets; `None` if they are not one of them.
+    pub(crate) fn place_of_options(&self) -> Option<usize> {
+        self.place_of_options
+    }
+
     fn options(&self) -> Options {
-        let env = self.place.env();
-        let TreeSetup { memtable_bytes, threads, space, policy } = &self.setup.tree;
-        let mut advanced = AdvancedOptions::new()
-            .env(env)
-            .memtable_bytes(*memtable_bytes)
-            .immutable_memtables_max(self.setup.immutable_memtables_max as usize)
-            .block_bytes(self.setup.block_bytes as usize)
-            .table_bytes(self.setup.table_bytes)
-            .cache_bytes(self.setup.cache_bytes)
-            .direct_io(reads_directly(&self.setup));
-        if let Some(words) = policy {
-            advanced = advanced.policy(words);
-        }
-        // Other histories have the default filters.
-        if self.setup.seed % 3 == 1 {
-            advanced = advanced.filter(if self.setup.seed % 2 == 1 { "elastic:bits=8" } else { "elastic:bits=3" });
-        }
-        let options = Options::new().memory_bytes(MEMORY_BYTES_MIN).threads(*threads as usize).advanced(advanced);
-        match space {
-            Some(hundredths) => options.space_amplification_max(*hundredths as f64 / 100.0),
-            None => options,
-        }
+        self.setup.options.options(self.place.env(), self.was_closed)
+    }
+
+    /// What a write of this level is promised.
+    pub(crate) fn durability(&self, level: Level) -> Level {
+        if level == Level::Usual { self.opened_with.durability() } else { level }
     }
 
     /// Whether this history looks at each database before it is opened for writing.
@@ -217,10 +245,10 @@ impl World {
         env.list(&dir)?.into_iter().map(read).collect()
     }
 
-    /// Where the next checkpoint is to be made: a directory that no attempt has used.
-    pub(crate) fn next_checkpoint(&mut self) -> PathBuf {
-        self.checkpoints += 1;
-        self.place.dir().with_extension(format!("checkpoint{}", self.checkpoints))
+    /// Where the next checkpoint or copy is to be made: a directory that no attempt has used.
+    pub(crate) fn next_directory(&mut self) -> PathBuf {
+        self.others += 1;
+        self.place.dir().with_extension(format!("other{}", self.others))
     }
 
     pub(crate) fn checkpoint(&self, dir: &Path) -> Result<()> {
@@ -236,15 +264,73 @@ impl World {
         self.options().create_if_missing(false).open(dir)
     }
 
+    /// Opens a database of its own in another directory.
+    pub(crate) fn open_another(&self, dir: &Path, options: &OptionSet) -> Result<Db> {
+        options.options(self.place.env(), false).open(dir)
+    }
+
+    /// Copies all files of the closed database but `CURRENT` and the lock, as repair may find them.
+    pub(crate) fn copy_without_current(&self, dir: &Path) -> std::io::Result<()> {
+        let env = self.place.env();
+        env.create_dir(dir, STEP)?;
+        let files = self.bytes()?.into_iter().filter(|(name, _)| name != "CURRENT" && name != "LOCK");
+        for (name, bytes) in files {
+            let file = env.create(&dir.join(name), STEP)?;
+            file.write_all_at(&bytes, 0, STEP)?;
+            // What is read past the page cache must be on the disk.
+            file.sync(STEP)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn repair(&self, dir: &Path) -> Result<RepairReport> {
+        self.options().repair(dir, &mut |_, _| {})
+    }
+
+    /// Verifies the closed database, and asks what a repair would do to it.
+    pub(crate) fn verify_closed(&self) -> Result<(VerifyReport, RepairReport)> {
+        let dir = self.place.dir();
+        let report = self.options().verify(&dir, &mut |_, _| {})?;
+        Ok((report, self.options().plan_repair(&dir, &mut |_, _| {})?))
+    }
+
+    /// Removes what the files of another directory take.
+    pub(crate) fn remove(&self, dir: &Path) {
+        let env = self.place.env();
+        for name in env.list(dir).unwrap_or_default() {
+            // A fault may keep it; it is in nobody's way.
+            let _ = env.remove(&dir.join(name), STEP);
+        }
+    }
+
+    /// The answers to attempts to open what is open.
+    pub(crate) fn open_again(&self) -> [(&'static str, Option<Error>); 3] {
+        let dir = self.place.dir();
+        [
+            ("open", self.options().open(&dir).err()),
+            ("open_read_only", self.options().open_read_only(&dir).err()),
+            ("verify", self.options().verify(&dir, &mut |_, _| {}).err()),
+        ]
+    }
+
     /// Ends writing, then drops everything that was open.
     pub(crate) fn close(&mut self) -> Result<()> {
         let outcome = self.db.take().map_or(Ok(()), Db::close);
         self.drop_handles();
+        self.was_closed = outcome.is_ok();
+        outcome
+    }
+
+    /// Ends writing; a clone of the handle, and all that reads, stays.
+    pub(crate) fn close_clone(&mut self) -> Result<()> {
+        let outcome = self.db().clone().close();
+        self.was_closed = outcome.is_ok();
         outcome
     }
 
     /// The process or the machine ends.
     pub(crate) fn end(&mut self, ending: Ending) {
+        self.was_closed = false;
         let after = match &self.place {
             Location::Real { .. } => None,
             Location::Simulated(env) => Some(match ending {
@@ -283,8 +369,8 @@ impl World {
 
     fn commit(&self, writes: &[Write], level: Level) -> Result<()> {
         match (writes, level) {
-            ([Write { key, value: Some(value) }], Level::Buffered) => return self.db().put(key, value),
-            ([Write { key, value: None }], Level::Buffered) => return self.db().delete(key),
+            ([Write { key, value: Some(value) }], Level::Usual) => return self.db().put(key, value),
+            ([Write { key, value: None }], Level::Usual) => return self.db().delete(key),
             _ => {}
         }
         let mut batch = Batch::new();
@@ -294,17 +380,7 @@ impl World {
                 None => batch.delete(&write.key),
             };
         }
-        let durability = match level {
-            Level::Buffered => Durability::Buffered,
-            Level::Sync => Durability::Sync,
-            Level::Interval(ms) => Durability::Interval(Duration::from_millis(ms)),
-        };
-        self.db().write_with(&batch, durability)
-    }
-
-    /// Whether this history looks keys up many at a time.
-    pub(crate) fn looks_up_together(&self) -> bool {
-        self.setup.seed.is_multiple_of(3)
+        if level == Level::Usual { self.db().write(&batch) } else { self.db().write_with(&batch, durability(level)) }
     }
 
     pub(crate) fn multi_get(&self, reader: Reader, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
@@ -338,13 +414,13 @@ impl World {
             (Some(snapshot), Range::Prefix(prefix)) => snapshot.prefix(prefix),
         };
         if self.sabotage != Some(Sabotage::DisorderedScan) {
-            return Box::new(scan);
+            return Items::Scan(Box::new(scan));
         }
         let mut items: Vec<_> = scan.collect();
         if items.len() > 1 {
             items.swap(0, 1);
         }
-        Box::new(items.into_iter())
+        Items::Disordered(items.into_iter())
     }
 
     pub(crate) fn take_snapshot(&mut self, slot: u8) {
@@ -401,8 +477,13 @@ impl World {
         self.db().reshape()
     }
 
-    pub(crate) fn estimate(&self) -> Result<()> {
-        self.db().estimate_reshape("moose:last=0.8,k=1", 100).map(drop)
+    /// Returns the policy that the estimate says it is for.
+    pub(crate) fn estimate(&self, policy: &str, bytes: u64) -> Result<String> {
+        self.db().estimate_reshape(policy, bytes).map(|estimate| estimate.policy)
+    }
+
+    pub(crate) fn settle_filters(&self) -> Result<()> {
+        self.db().wait_for_filter_rebuild()
     }
 
     pub(crate) fn set_policy(&self, words: &str) -> Result<()> {
@@ -414,8 +495,8 @@ impl World {
     }
 
     /// From the next opening on.
-    pub(crate) fn set_options(&mut self, tree: &TreeSetup) {
-        self.setup.tree = tree.clone();
+    pub(crate) fn set_options(&mut self, options: &OptionSet) {
+        self.setup.options = options.clone();
     }
 
     pub(crate) fn pause(&mut self) {
@@ -424,6 +505,11 @@ impl World {
 
     pub(crate) fn resume(&mut self) {
         self.pause = None;
+    }
+
+    /// True while a limit is in force.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.limited
     }
 
     pub(crate) fn is_paused(&self) -> bool {
@@ -545,6 +631,7 @@ impl World {
     /// Continues in another process, perhaps on another machine, perhaps after a crash. Handles on
     /// the old one must be dropped afterwards.
     fn enter(&mut self, env: SimEnv, other_machine: bool, crashed: bool) {
+        self.was_closed = false;
         self.look_for_faults();
         if other_machine {
             // Nothing is injected there, but a limit comes along, and may be one that was lifted
@@ -572,7 +659,7 @@ impl World {
         self.faults_at_last_look = shown;
     }
 
-    fn drop_handles(&mut self) {
+    pub(crate) fn drop_handles(&mut self) {
         self.scans.clear();
         self.ingests.clear();
         self.snapshots.clear();
@@ -580,7 +667,8 @@ impl World {
         self.db = None;
     }
 
-    fn db(&self) -> &Db {
+    /// The open database.
+    pub(crate) fn db(&self) -> &Db {
         self.db.as_ref().expect("the database is open")
     }
 
@@ -627,11 +715,6 @@ fn temporary_directory(on_disk: bool) -> std::io::Result<TempDir> {
     // What is in memory is not read past the page cache, whatever is asked for; a few histories are
     // on a disk for that.
     if on_disk { TempDir::new() } else { TempDir::below(Path::new("/dev/shm")).or_else(|_| TempDir::new()) }
-}
-
-/// Whether tables are read past the page cache, where that is possible.
-fn reads_directly(setup: &Setup) -> bool {
-    setup.seed % 2 == 1
 }
 
 /// True for an answer that says: from now on, no writes.
