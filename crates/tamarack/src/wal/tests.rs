@@ -4,6 +4,9 @@
 //! The reference is a list of the appended groups. WALs are small and in memory; damage is done to
 //! their bytes.
 
+mod findings;
+mod open;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
