@@ -16,18 +16,18 @@ use crate::journal::{Growth, Record, RecordScan};
 use crate::step;
 use crate::tree::manifest::{Manifest, Recovered};
 
-fn dir() -> &'static Path {
+pub(super) fn dir() -> &'static Path {
     Path::new("/db")
 }
 
 /// A small database and the states it went through, and the records of its manifest.
-struct Small {
-    env: SimEnv,
-    states: Vec<Edit>,
-    records: Vec<Record>,
+pub(super) struct Small {
+    pub(super) env: SimEnv,
+    pub(super) states: Vec<Edit>,
+    pub(super) records: Vec<Record>,
 }
 
-fn small() -> Small {
+pub(super) fn small() -> Small {
     let sim = SimEnv::new(1);
     let env: Arc<dyn Env> = Arc::new(sim.clone());
     env.create_dir(dir(), step::DATABASE_CREATE).expect("no faults");

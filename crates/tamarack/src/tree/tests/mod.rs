@@ -5,4 +5,5 @@ mod crashes;
 mod damage;
 mod model;
 mod runs;
+mod surveys;
 mod versions;
