@@ -781,3 +781,6 @@ const GATHER_TURNS: u32 = 100_000;
 /// About 3 µs: a spin-loop pause takes 40 to 140 cycles on machines of the last ten years. The
 /// schedule explorer gains nothing from spinning.
 const SPINS: u32 = if cfg!(feature = "shuttle") { 1 } else { 100 };
+
+#[cfg(test)]
+mod tests;

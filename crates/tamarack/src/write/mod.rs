@@ -8,9 +8,6 @@ pub mod interval;
 pub mod reserve;
 pub mod throttle;
 
-#[cfg(test)]
-mod tests;
-
 pub use batch::{Batch, KEY_BYTES_MAX, Write};
 pub use commit::{CommitQueue, CommitSettings, Durability};
 pub use interval::IntervalSync;
