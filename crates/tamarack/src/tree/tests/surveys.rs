@@ -1,5 +1,5 @@
-//! What verification, repair and read-only opening learn of a manifest: which one counts, how much of
-//! it is known, and that nothing is changed by asking.
+//! What verification, repair and read-only opening learn of a manifest: which one counts, how much
+//! of it is known, and what is wrong.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! The open WAL: what it says of itself, which steps it makes, and how it ends. Each test is a small
-//! example on the simulator, whose recorded calls tell the steps.
+//! The open WAL: what it says of itself, which steps it makes, and how it ends. Each test is a
+//! small example on the simulator, whose recorded calls tell the steps.
 
 use super::*;
 use crate::format::record::FILE_HEADER_BYTES;

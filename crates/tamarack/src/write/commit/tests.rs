@@ -419,18 +419,18 @@ fn writers_join_while_a_group_is_written() {
                 thread::yield_now();
             }
         };
-        let (is_held, is_released) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let (is_taken, is_released) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         let holder = {
-            let (stage, is_held, is_released) = (stage.clone(), is_held.clone(), is_released.clone());
+            let (stage, is_taken, is_released) = (stage.clone(), is_taken.clone(), is_released.clone());
             thread::spawn(move || {
                 let _lead = stage.commits.lead.lock();
-                is_held.store(true, Ordering::Release);
+                is_taken.store(true, Ordering::Release);
                 while !is_released.load(Ordering::Acquire) {
                     thread::yield_now();
                 }
             })
         };
-        until(&|| is_held.load(Ordering::Acquire));
+        until(&|| is_taken.load(Ordering::Acquire));
         let mut writers = vec![spawn("0".into())];
         until(&|| stage.commits.queue.lock().led);
         writers.extend((1..=2 * pairs).map(|number| spawn(number.to_string())));
