@@ -91,6 +91,7 @@ fn ids_are_not_given_out_again() {
     manifest.skip_table_id(TableId(7));
     manifest.skip_table_id(TableId(3));
     assert_eq!((manifest.new_table_id(), manifest.new_run_id()), (TableId(8), RunId(1)));
+    assert_eq!([manifest.new_compaction_id(), manifest.new_compaction_id()].map(|id| id.0), [1, 2]);
     manifest.commit(vec![]).expect("memory takes it");
     let manifest = reopen(&env);
     assert_eq!((manifest.new_table_id(), manifest.new_run_id()), (TableId(9), RunId(2)));

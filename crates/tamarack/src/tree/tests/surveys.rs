@@ -24,10 +24,12 @@ fn survey(env: &SimEnv) -> Option<ManifestSurvey> {
 /// Names of the files that problems are about.
 fn blamed(survey: &ManifestSurvey) -> Vec<FileName> {
     let name = |error: &Error| match error {
-        Error::Corruption { path, .. } => FileName::parse(path.file_name()?.to_str()?),
+        Error::Corruption { path, offset, .. } => Some((FileName::parse(path.file_name()?.to_str()?)?, *offset)),
         other => panic!("{other}"),
     };
-    survey.problems.iter().map(|error| name(error).expect("a file of ours")).collect()
+    let places: Vec<_> = survey.problems.iter().map(|error| name(error).expect("a file of ours")).collect();
+    assert!(places.iter().all(|(name, offset)| *name != FileName::Current || *offset == 0), "{places:?}");
+    places.into_iter().map(|(name, _)| name).collect()
 }
 
 fn remove(env: &SimEnv, name: FileName) {
@@ -131,6 +133,36 @@ fn another_manifest_is_not_complete() {
     assert_eq!(found.path, Some(FileName::Manifest(2).path(dir())));
     assert_eq!((blamed(&found), found.is_complete), (vec![FileName::Manifest(1)], false));
     assert_eq!(found.version.expect("it can be read").state_edit(), latest.state_edit());
+    remove(&small.env, FileName::Manifest(3));
+    write_other(&small.env, 3, &Version::new(latest.database(), no_files()));
+    let found = survey(&small.env).expect("a database");
+    assert_eq!(found.path, Some(FileName::Manifest(2).path(dir())), "of the latest edit, not of the highest number");
+    for number in [2, 3] {
+        small.env.flip_bit(FileName::Manifest(number).path(dir()), 70, 1).expect("it is there");
+    }
+    let found = survey(&small.env).expect("a database");
+    assert_eq!((blamed(&found), found.version.is_none()), (vec![FileName::Manifest(1)], true));
+}
+
+/// Damage of a header and a file that is missing are errors at its beginning.
+#[test]
+fn errors_name_the_beginning() {
+    let small = small();
+    let file = FileName::Manifest(1).path(dir());
+    let place = |env: &SimEnv| {
+        let env: Arc<dyn Env> = Arc::new(env.clone());
+        match Manifest::read(&env, dir(), Tail::Strict, no_files()) {
+            Err(Error::Corruption { path, offset, .. }) => (path, offset),
+            other => panic!("{other:?}"),
+        }
+    };
+    let env = small.env.process_image();
+    env.flip_bit(&file, 9, 1).expect("it is there");
+    assert_eq!(place(&env), (file.clone(), 0));
+    remove(&env, FileName::Manifest(1));
+    assert_eq!(place(&env), (file, 0));
+    env.truncate(FileName::Current.path(dir()), 3).expect("it is there");
+    assert_eq!(place(&env), (FileName::Current.path(dir()), 0));
 }
 
 /// A damaged edit ends what is known, and each damaged record is a problem; a torn end is none.
@@ -172,7 +204,7 @@ fn verification_reads_the_manifest_again() {
     manifest.commit(vec![Change::WalReopened]).expect("no faults");
     manifest.verify().expect("whole");
     let blamed = || match manifest.verify() {
-        Err(Error::Corruption { path, .. }) => path,
+        Err(Error::Corruption { path, offset: 0, .. }) => path,
         other => panic!("{other:?}"),
     };
     let file = FileName::Manifest(1).path(dir());

@@ -88,13 +88,55 @@ fn findings_of_a_torn_end() {
 fn an_incomplete_manifest_misses_nothing() {
     let (env, _, _) = two_segments();
     let older = RecoverySettings { last_edit: EditNumber(8), ..recovery(&env) };
-    assert_eq!(findings(older.clone()).problems.len(), 2, "both segments name a later edit");
+    let found = findings(older.clone());
+    assert_eq!((found.problems.len(), found.is_sound), (2, false), "both segments name a later edit");
     let found = Findings::of(older, true).unwrap();
     assert!(found.is_sound && found.entries == 6, "{found:?}");
     env.remove(&segment(1), STEP).unwrap();
     assert!(!findings(recovery(&env)).is_sound);
     let found = Findings::of(recovery(&env), true).unwrap();
     assert!(found.is_sound && found.entries == 2, "{found:?}");
+
+    let env = empty_dir();
+    let mut writer = Writer::new(&env);
+    for value in ["a", "b", "c"] {
+        writer.append(&[value]).unwrap();
+        writer.rotate();
+    }
+    env.remove(&segment(1), STEP).unwrap();
+    let found = Findings::of(recovery(&env), true).unwrap();
+    assert!(found.is_sound && found.entries == 2, "from the first that is there: {found:?}");
+}
+
+/// A segment that was being made when the machine stopped is no damage of a whole WAL; in a damaged
+/// one it is, if anything stands in it.
+#[test]
+fn segments_without_headers() {
+    let (env, _, [mut first, _]) = two_segments();
+    env.create(&segment(3), STEP).unwrap();
+    env.create(&segment(4), STEP).unwrap();
+    write_file(&*env, &segment(4), b"x");
+    let found = findings(recovery(&env));
+    assert!(found.is_sound && found.problems.is_empty(), "{found:?}");
+    assert_eq!(found.torn.iter().map(|dropped| &dropped.path).collect::<Vec<_>>(), [&segment(4)]);
+    first[84] ^= 1;
+    write_file(&*env, &segment(1), &first);
+    let found = findings(recovery(&env));
+    assert!(!found.is_sound && found.torn.is_empty());
+    let blames = |number: u64| {
+        let is_its = |error: &&Error| matches!(error, Error::Corruption { path, .. } if *path == segment(number));
+        found.problems.iter().filter(is_its).count()
+    };
+    assert_eq!([1, 2, 3, 4].map(blames), [1, 0, 0, 1], "{found:?}");
+}
+
+/// A recovery whose removals cannot be made durable fails.
+#[test]
+fn a_recovery_syncs_the_directory() {
+    let (sim, env, mut writer) = simulated();
+    writer.append(&["a"]).unwrap();
+    sim.inject(Fault::new(Failure::Io).step(step::WAL_RECOVERY_SYNC_DIRECTORY));
+    assert!(matches!(read_back(&recovery(&env)), Err(Error::Io { .. })));
 }
 
 /// Segments name the last edit that was durable when they were made; without one there is none.
