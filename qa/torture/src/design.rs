@@ -98,6 +98,12 @@ impl Design {
         self
     }
 
+    /// The same with tables of default size.
+    pub(crate) fn with_default_tables(mut self) -> Self {
+        self.table_bytes = None;
+        self
+    }
+
     /// The same in another environment than the operating system.
     pub(crate) fn with_env(mut self, env: Arc<dyn Env>) -> Self {
         self.env = Some(env);

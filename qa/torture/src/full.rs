@@ -53,7 +53,12 @@ fn one_database(run: &mut Run, _dir: &Path, disk: &Mount, mib: u64) -> Outcome {
             None => {
                 let memtable_bytes = (mib << 20) / *random.pick(&[32, 100, 200]);
                 let policy = POLICIES[((run.seed() * CYCLES / 2 + cycle / 2) % POLICIES.len() as u64) as usize];
-                let design = Design::random(&mut random).with_policy(policy).with_memtable(memtable_bytes);
+                let mut design = Design::random(&mut random).with_policy(policy).with_memtable(memtable_bytes);
+                // Small tables would be ten thousand, and the engine's assertions look at each of
+                // them at each handover.
+                if mib > DISK_MIB {
+                    design = design.with_default_tables();
+                }
                 let opened = design.options().open(disk.path().join("db"));
                 db.insert(opened.map_err(|error| format!("open: {error}; {design}"))?)
             }
