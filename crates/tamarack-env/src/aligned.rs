@@ -21,6 +21,8 @@
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
+use crate::buffer::ByteBuffer;
+
 /// Bytes whose address is a multiple of [`AlignedBuffer::ALIGNMENT`]. Takes up to 4 KiB more than
 /// its length.
 ///
@@ -33,7 +35,7 @@ use std::ops::{Deref, DerefMut};
 /// ```
 pub struct AlignedBuffer {
     /// Never grows, so what is aligned in it stays so.
-    memory: Vec<u8>,
+    memory: ByteBuffer,
     /// Where the aligned part begins.
     start: usize,
     length: usize,
@@ -46,9 +48,9 @@ impl AlignedBuffer {
     /// A buffer of `length` zeros. One of none takes no memory, and has no address to speak of.
     pub fn zeroed(length: usize) -> Self {
         if length == 0 {
-            return Self { memory: Vec::new(), start: 0, length };
+            return Self { memory: ByteBuffer::new(), start: 0, length };
         }
-        let memory = vec![0; length + Self::ALIGNMENT - 1];
+        let memory = ByteBuffer::zeroed(length + Self::ALIGNMENT - 1);
         let address = memory.as_ptr().addr();
         let start = address.next_multiple_of(Self::ALIGNMENT) - address;
         Self { memory, start, length }

@@ -34,6 +34,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::buffer::ByteBuffer;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Condvar, Mutex, Rank};
 
@@ -233,7 +234,7 @@ pub struct ReadRequest {
 impl ReadRequest {
     /// Carries out this request alone, for implementations of [`Env`].
     pub fn read_alone(&self, number: usize, queue: &mut dyn ReadQueue) {
-        let mut memory = vec![0; self.bytes];
+        let mut memory = ByteBuffer::zeroed(self.bytes);
         let outcome = self.file.read_exact_at(&mut memory, self.offset);
         queue.arrived(number, outcome.map(|()| &memory[..]));
     }

@@ -18,6 +18,8 @@ pub mod os;
 pub mod sim;
 
 mod aligned;
+mod buffer;
+mod pages;
 mod workers;
 
 mod clock;
@@ -28,11 +30,13 @@ pub mod random;
 pub mod sync;
 
 pub use aligned::AlignedBuffer;
+pub use buffer::ByteBuffer;
 pub use env::{
     Access, Env, Event, File, Lock, NotRegular, Progress, ReadQueue, ReadRequest, Space, Step, Work, Worker,
     is_not_regular, is_out_of_descriptors, is_unlinkable, read_together,
 };
 pub use memory::MemoryEnv;
 pub use os::{Batching, OsEnv, TempDir};
+pub use pages::discard_pages;
 pub use random::Random;
 pub use sim::SimEnv;

@@ -25,6 +25,8 @@
 use std::cmp::Ordering;
 use std::ops::{ControlFlow, Range};
 
+use tamarack_env::ByteBuffer;
+
 pub use self::cursor::BlockCursor;
 use crate::coding::{Reader, put_varint, varint_len};
 use crate::entry::{Entry, EntryKind, Sequence};
@@ -44,7 +46,7 @@ const LARGE_BYTES: usize = 64 << 10;
 /// A block in memory: its payload, with checked restarts.
 #[derive(Debug)]
 pub struct Block {
-    payload: Vec<u8>,
+    payload: ByteBuffer,
     /// The offset where the entries end and the restarts begin.
     entries_end: usize,
     restarts: usize,
@@ -98,7 +100,8 @@ pub enum Versions {
 
 impl Block {
     /// Makes a block of this payload, if its restarts are well formed.
-    pub fn decode(payload: Vec<u8>) -> Result<Self, Flaw> {
+    pub fn decode(payload: impl Into<ByteBuffer>) -> Result<Self, Flaw> {
+        let payload = payload.into();
         const UNSOUND: Flaw = Flaw::Damaged("the restarts of a block are malformed");
         let (rest, count) = payload.split_last_chunk::<4>().ok_or(UNSOUND)?;
         let restarts = u32::from_le_bytes(*count) as usize;
@@ -117,7 +120,7 @@ impl Block {
     }
 
     /// The payload, for reuse of its memory.
-    pub fn into_bytes(self) -> Vec<u8> {
+    pub fn into_bytes(self) -> ByteBuffer {
         self.payload
     }
 
@@ -414,7 +417,7 @@ impl Block {
 pub struct BlockBuilder {
     /// The number of entries from one restart to the next.
     restart_interval: usize,
-    payload: Vec<u8>,
+    payload: ByteBuffer,
     restarts: Vec<u32>,
     since_restart: usize,
     /// The last key added, to the previous block included.
@@ -438,7 +441,13 @@ impl BlockBuilder {
     /// Makes a builder with a restart every `restart_interval` entries.
     pub fn new(restart_interval: usize) -> Self {
         assert!(restart_interval > 0, "a block needs restarts");
-        Self { restart_interval, payload: Vec::new(), restarts: Vec::new(), since_restart: 0, last_key: Vec::new() }
+        Self {
+            restart_interval,
+            payload: ByteBuffer::new(),
+            restarts: Vec::new(),
+            since_restart: 0,
+            last_key: Vec::new(),
+        }
     }
 
     /// Returns true if nothing was added since the last block was finished.
@@ -497,7 +506,8 @@ impl BlockBuilder {
         if entry.value.len() >= LARGE_BYTES {
             // Doubling would take as much again. The trailer will be added, too.
             let bytes = self.payload.len() + entry.key.len() + entry.value.len() + 4 * self.restarts.len() + 64;
-            self.payload.reserve_exact(bytes - self.payload.len());
+            let more_bytes = bytes - self.payload.len();
+            self.payload.reserve_exact(more_bytes);
         }
         let suffix = &entry.key[shared..];
         put_varint(&mut self.payload, shared as u64);
@@ -520,7 +530,7 @@ impl BlockBuilder {
     }
 
     /// Completes the payload into `payload`, whose memory the next block takes over.
-    pub fn finish_into(&mut self, payload: &mut Vec<u8>) {
+    pub fn finish_into(&mut self, payload: &mut ByteBuffer) {
         for restart in &self.restarts {
             self.payload.extend_from_slice(&restart.to_le_bytes());
         }

@@ -59,6 +59,8 @@ pub fn compression(stored: &[u8]) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use tamarack_env::ByteBuffer;
+
     use super::*;
     use crate::meta::{EditNumber, TableId};
     use crate::record::{FileHeader, Position};
@@ -101,7 +103,7 @@ mod tests {
 
     #[test]
     fn blocks_say_how_they_are_compressed() {
-        let mut payload = vec![b'a'; 1000];
+        let mut payload = ByteBuffer::from(vec![b'a'; 1000]);
         BlockEncoder::new(table::place(5, TableId(7))).finish_block(&mut payload, Compression::None, 0);
         assert_eq!([compression(&payload), compression(&payload[..8])], ["none", "unknown"]);
     }

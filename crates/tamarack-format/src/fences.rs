@@ -155,6 +155,8 @@ impl Fences {
 mod tests {
     //! Tests: every search agrees with a linear one, on keys that share much and little.
 
+    use tamarack_env::ByteBuffer;
+
     use super::*;
     use crate::block::BlockBuilder;
     use crate::table::fence_entry;
@@ -166,7 +168,7 @@ mod tests {
             BlockHandle { offset: i as u64, bytes: 100, checksum: 0 }.encode(&mut handle);
             builder.add(&fence_entry(key, *sequence, &handle));
         }
-        let mut payload = Vec::new();
+        let mut payload = ByteBuffer::new();
         builder.finish_into(&mut payload);
         let (key, sequence) = &places[0];
         Fences::decode(&Block::decode(payload).expect("sound"), (key, *sequence)).expect("in order")
@@ -181,7 +183,7 @@ mod tests {
                 BlockHandle { offset: 0, bytes: 100, checksum: 0 }.encode(&mut handle);
                 builder.add(&fence_entry(key.as_bytes(), Sequence::MAX, &handle));
             }
-            let mut payload = Vec::new();
+            let mut payload = ByteBuffer::new();
             builder.finish_into(&mut payload);
             Fences::decode(&Block::decode(payload).expect("sound"), (first.as_bytes(), Sequence::MAX)).is_ok()
         };

@@ -4,14 +4,15 @@
 //! The ways to read what a decoder accepts must agree. Called by the program in `fuzz/` and by the
 //! test that replays the stored corpus.
 
-use std::borrow::Cow;
 use std::ops::ControlFlow;
+
+use tamarack_env::ByteBuffer;
 
 use crate::block::{Block, BlockBuilder, BlockCursor, Versions};
 use crate::checksum::{FileKind, Place};
 use crate::entry::{self, OwnedEntry, Sequence};
 use crate::fences::{FIRST_PLACE, Fences};
-use crate::stored::{BlockHandle, Flaw, open_block};
+use crate::stored::{BlockHandle, Flaw, StoredBytes, open_block};
 
 /// Decodes the input as the payload of a block, and as a compressed body.
 pub fn block(input: &[u8]) {
@@ -37,12 +38,12 @@ pub fn block(input: &[u8]) {
 /// A body with any tag and its checksum must be refused or decompressed.
 fn open_block_as(tag: u8, body: &[u8]) {
     let place = Place::new(1, FileKind::Table, 1);
-    let mut stored = body.to_vec();
+    let mut stored = ByteBuffer::from(body);
     stored.push(tag);
     let checksum = place.checksum(0, &stored);
     stored.extend_from_slice(&checksum.to_le_bytes());
     let handle = BlockHandle { offset: 0, bytes: stored.len(), checksum };
-    let _ = open_block(Cow::Owned(stored), place, &handle);
+    let _ = open_block(StoredBytes::Owned(stored), place, &handle);
 }
 
 fn walk_block(block: &Block) -> Result<Vec<OwnedEntry>, Flaw> {
@@ -109,7 +110,7 @@ fn check_rebuilt(entries: &[OwnedEntry]) {
     entries.iter().for_each(|entry| {
         builder.add(&entry.entry());
     });
-    let mut payload = Vec::new();
+    let mut payload = ByteBuffer::new();
     builder.finish_into(&mut payload);
     let again = Block::decode(payload).and_then(|block| walk_block(&block));
     assert_eq!(again.as_deref(), Ok(entries));

@@ -46,7 +46,7 @@ impl KeyRange {
 
     /// Makes the range of the keys within `bounds`, such as `"a"..="b"`.
     pub fn within<K: AsRef<[u8]>>(bounds: impl RangeBounds<K>) -> Self {
-        let (at, after) = (|key: &K| Key::from(key.as_ref()), |key: &K| Key::from([key.as_ref(), &[0]].concat()));
+        let (at, after) = (|key: &K| Key::from(key.as_ref()), |key: &K| key_after(key.as_ref()));
         let from = match bounds.start_bound() {
             Bound::Included(key) => Some(at(key)),
             Bound::Excluded(key) => Some(after(key)),
@@ -100,6 +100,11 @@ impl fmt::Debug for KeyRange {
         let bound = |bound: &Option<Key>| bound.as_ref().map(|key| key.escape_ascii().to_string()).unwrap_or_default();
         write!(f, "[{}..{})", bound(&self.from), bound(&self.to))
     }
+}
+
+/// Returns the smallest key larger than `key`.
+pub fn key_after(key: &[u8]) -> Key {
+    Key::from([key, &[0]].concat())
 }
 
 /// Returns the smallest key larger than every key with this prefix; `None` if there is none,

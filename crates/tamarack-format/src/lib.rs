@@ -26,7 +26,8 @@
 //! Integers are little-endian unless a module says otherwise; `varint` is LEB128 of at most ten
 //! bytes.
 //!
-//! Performs no I/O, and charges no memory: owners of blocks account for them. Decoders never panic
+//! Performs no I/O, and charges no memory: owners of blocks account for them. Of the environment it
+//! uses the type of byte buffers only. Decoders never panic
 //! and never allocate more than the input justifies, whatever its bytes. A decoder returns a
 //! [`stored::Flaw`]; the reader, which knows file and offset, makes an error of it.
 //!

@@ -17,6 +17,8 @@
 //! Pure: a file is a slice of bytes here. Tests: below; stored bytes in `tests/golden/`; the fuzz
 //! target `journal`.
 
+use tamarack_env::ByteBuffer;
+
 use crate::checksum::{FileKind, Place};
 use crate::coding::Reader;
 use crate::entry::Sequence;
@@ -244,7 +246,7 @@ pub fn record_at(file: &[u8], offset: u64, place: Place) -> Option<(RecordHead, 
 #[derive(Clone, Debug)]
 pub struct RecordBuffer {
     /// Space for the head, then the payload.
-    bytes: Vec<u8>,
+    bytes: ByteBuffer,
 }
 
 impl Default for RecordBuffer {
@@ -256,7 +258,7 @@ impl Default for RecordBuffer {
 impl RecordBuffer {
     /// A record without payload.
     pub fn new() -> Self {
-        Self { bytes: vec![0; RECORD_HEAD_BYTES] }
+        Self { bytes: ByteBuffer::zeroed(RECORD_HEAD_BYTES) }
     }
 
     /// A record with that payload.
@@ -306,7 +308,8 @@ impl RecordBuffer {
         self.bytes[..8].copy_from_slice(&checksum.to_le_bytes());
         // Padding is written with the record, so that it never holds what stood there before.
         let stride = head.stride() as usize;
-        self.bytes.reserve_exact(stride - self.bytes.len());
+        let padding = stride - self.bytes.len();
+        self.bytes.reserve_exact(padding);
         self.bytes.resize(stride, 0);
         Some(&self.bytes)
     }

@@ -14,7 +14,9 @@
 //! far as the method could have expanded the bytes that follow, so no input makes a reader allocate
 //! much more than it was given.
 
-use std::borrow::Cow;
+use std::ops::Deref;
+
+use tamarack_env::ByteBuffer;
 
 use crate::checksum::Place;
 use crate::coding::{Reader, put_varint};
@@ -137,7 +139,7 @@ impl BlockHandle {
 /// Turns payloads into stored blocks. Keeps its buffers from block to block.
 pub struct BlockEncoder {
     place: Place,
-    compressed: Vec<u8>,
+    compressed: ByteBuffer,
     #[cfg(feature = "lz4")]
     lz4: lz4_flex::block::CompressTable,
 }
@@ -153,7 +155,7 @@ impl BlockEncoder {
     pub fn new(place: Place) -> Self {
         Self {
             place,
-            compressed: Vec::new(),
+            compressed: ByteBuffer::new(),
             #[cfg(feature = "lz4")]
             lz4: lz4_flex::block::CompressTable::default(),
         }
@@ -161,7 +163,7 @@ impl BlockEncoder {
 
     /// Makes the stored block out of `payload`, in place: compresses it if that pays, and appends
     /// the trailer. The block must then be written at `offset`.
-    pub fn finish_block(&mut self, payload: &mut Vec<u8>, compression: Compression, offset: u64) -> BlockHandle {
+    pub fn finish_block(&mut self, payload: &mut ByteBuffer, compression: Compression, offset: u64) -> BlockHandle {
         assert!(payload.len() <= PAYLOAD_BYTES_MAX, "a block of {} bytes", payload.len());
         let tag = match compression {
             Compression::None => TAG_NONE,
@@ -229,17 +231,36 @@ impl BlockEncoder {
     }
 }
 
+/// The bytes of a stored block.
+#[derive(Debug)]
+pub enum StoredBytes<'a> {
+    /// Part of what a reader has.
+    Borrowed(&'a [u8]),
+    /// Read for this purpose.
+    Owned(ByteBuffer),
+}
+
+impl Deref for StoredBytes<'_> {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Borrowed(bytes) => bytes,
+            Self::Owned(bytes) => bytes,
+        }
+    }
+}
+
 /// Checks the stored block that `handle` points to and gives its payload: borrowed bytes are
 /// copied, owned ones reused.
-pub fn open_block(stored: Cow<'_, [u8]>, place: Place, handle: &BlockHandle) -> Result<Vec<u8>, Flaw> {
+pub fn open_block(stored: StoredBytes<'_>, place: Place, handle: &BlockHandle) -> Result<ByteBuffer, Flaw> {
     let (tag, body_bytes) = check(&stored, place, handle)?;
     match stored {
-        Cow::Owned(mut bytes) if tag == TAG_NONE => {
+        StoredBytes::Owned(mut bytes) if tag == TAG_NONE => {
             bytes.truncate(body_bytes);
             Ok(bytes)
         }
         stored => {
-            let mut payload = Vec::new();
+            let mut payload = ByteBuffer::new();
             decompress(tag, &stored[..body_bytes], &mut payload)?;
             Ok(payload)
         }
@@ -248,7 +269,12 @@ pub fn open_block(stored: Cow<'_, [u8]>, place: Place, handle: &BlockHandle) -> 
 
 /// As [`open_block`], but puts the payload into `payload`, in the place of what it holds: for
 /// readers of many blocks one after the other.
-pub fn open_block_into(stored: &[u8], place: Place, handle: &BlockHandle, payload: &mut Vec<u8>) -> Result<(), Flaw> {
+pub fn open_block_into(
+    stored: &[u8],
+    place: Place,
+    handle: &BlockHandle,
+    payload: &mut ByteBuffer,
+) -> Result<(), Flaw> {
     let (tag, body_bytes) = check(stored, place, handle)?;
     decompress(tag, &stored[..body_bytes], payload)
 }
@@ -366,7 +392,7 @@ pub(super) fn name_of_tag(tag: u8) -> &'static str {
 }
 
 /// Puts the payload that a body was made of into `payload`, in the place of what it holds.
-fn decompress(tag: u8, body: &[u8], payload: &mut Vec<u8>) -> Result<(), Flaw> {
+fn decompress(tag: u8, body: &[u8], payload: &mut ByteBuffer) -> Result<(), Flaw> {
     match tag {
         TAG_NONE => {
             payload.clear();
@@ -394,7 +420,7 @@ fn claimed_length(body: &[u8], expansion_max: usize) -> Result<(usize, &[u8]), F
 }
 
 #[cfg(feature = "lz4")]
-fn decompress_lz4(body: &[u8], payload: &mut Vec<u8>) -> Result<(), Flaw> {
+fn decompress_lz4(body: &[u8], payload: &mut ByteBuffer) -> Result<(), Flaw> {
     // One byte of LZ4 stands for at most 255.
     let (length, compressed) = claimed_length(body, 255)?;
     payload.resize(length, 0);
@@ -405,17 +431,17 @@ fn decompress_lz4(body: &[u8], payload: &mut Vec<u8>) -> Result<(), Flaw> {
 }
 
 #[cfg(not(feature = "lz4"))]
-fn decompress_lz4(_: &[u8], _: &mut Vec<u8>) -> Result<(), Flaw> {
+fn decompress_lz4(_: &[u8], _: &mut ByteBuffer) -> Result<(), Flaw> {
     Err(Flaw::Unsupported("a block is compressed by LZ4, and this build lacks the feature `lz4`"))
 }
 
 #[cfg(feature = "zstd")]
-fn decompress_zstd(body: &[u8], payload: &mut Vec<u8>) -> Result<(), Flaw> {
+fn decompress_zstd(body: &[u8], payload: &mut ByteBuffer) -> Result<(), Flaw> {
     // Four bytes of Zstandard (a block header and one byte repeated) stand for at most 128 KiB.
     let (length, compressed) = claimed_length(body, 32 << 10)?;
     match zstd::bulk::decompress(compressed, length) {
         Ok(decompressed) if decompressed.len() == length => {
-            *payload = decompressed;
+            *payload = decompressed.into();
             Ok(())
         }
         _ => Err(Flaw::Damaged("a block cannot be decompressed")),
@@ -423,7 +449,7 @@ fn decompress_zstd(body: &[u8], payload: &mut Vec<u8>) -> Result<(), Flaw> {
 }
 
 #[cfg(not(feature = "zstd"))]
-fn decompress_zstd(_: &[u8], _: &mut Vec<u8>) -> Result<(), Flaw> {
+fn decompress_zstd(_: &[u8], _: &mut ByteBuffer) -> Result<(), Flaw> {
     Err(Flaw::Unsupported("a block is compressed by Zstandard, and this build lacks the feature `zstd`"))
 }
 
@@ -444,44 +470,44 @@ mod tests {
 
     #[test]
     fn payloads_come_back_by_every_method() {
-        let mut reused = b"what the block before had".to_vec();
+        let mut reused = ByteBuffer::from(&b"what the block before had"[..]);
         let noise: Vec<u8> = (0..5000u32).map(|i| (i.wrapping_mul(0x9E37_79B9) >> 13) as u8).collect();
-        for payload in [vec![], b"x".to_vec(), vec![7; 100_000], noise] {
+        for payload in [vec![], b"x".to_vec(), vec![7; 100_000], noise].map(ByteBuffer::from) {
             for method in methods() {
                 let mut stored = payload.clone();
                 let handle = BlockEncoder::new(place()).finish_block(&mut stored, method, 4096);
                 assert!(stored.len() <= payload.len() + TRAILER_BYTES, "{method:?}");
-                assert_eq!(open_block(Cow::Borrowed(&stored), place(), &handle), Ok(payload.clone()));
+                assert_eq!(open_block(StoredBytes::Borrowed(&stored), place(), &handle), Ok(payload.clone()));
                 assert_eq!(open_block_into(&stored, place(), &handle, &mut reused), Ok(()));
                 assert_eq!(reused, payload, "{method:?}");
-                assert_eq!(open_block(Cow::Owned(stored), place(), &handle), Ok(payload.clone()));
+                assert_eq!(open_block(StoredBytes::Owned(stored), place(), &handle), Ok(payload.clone()));
             }
         }
     }
 
     #[test]
     fn a_whole_block_is_refused_where_it_does_not_belong() {
-        let mut stored = b"payload".to_vec();
+        let mut stored = ByteBuffer::from(&b"payload"[..]);
         let handle = BlockEncoder::new(place()).finish_block(&mut stored, Compression::None, 4096);
         let elsewhere = BlockHandle { offset: 8192, ..handle };
         let newer = BlockHandle { checksum: handle.checksum + 1, ..handle };
         let other_file = Place::new(1, FileKind::Table, 3);
-        assert!(open_block(Cow::Borrowed(&stored), place(), &elsewhere).is_err());
-        assert!(open_block(Cow::Borrowed(&stored), place(), &newer).is_err());
-        assert!(open_block(Cow::Borrowed(&stored), other_file, &handle).is_err());
+        assert!(open_block(StoredBytes::Borrowed(&stored), place(), &elsewhere).is_err());
+        assert!(open_block(StoredBytes::Borrowed(&stored), place(), &newer).is_err());
+        assert!(open_block(StoredBytes::Borrowed(&stored), other_file, &handle).is_err());
     }
 
     #[test]
     fn a_compressed_block_cannot_claim_more_than_its_bytes_could_become() {
         for (tag, expansion) in [(TAG_LZ4, 255u64), (TAG_ZSTD, 32 << 10)] {
-            let mut stored = Vec::new();
+            let mut stored = ByteBuffer::new();
             put_varint(&mut stored, 10 * expansion + 1);
             stored.extend_from_slice(&[0; 10]);
             stored.push(tag);
             let checksum = place().checksum(0, &stored);
             stored.extend_from_slice(&checksum.to_le_bytes());
             let handle = BlockHandle { offset: 0, bytes: stored.len(), checksum };
-            let answer = open_block(Cow::Owned(stored), place(), &handle);
+            let answer = open_block(StoredBytes::Owned(stored), place(), &handle);
             assert!(
                 matches!(
                     answer,

@@ -3,7 +3,7 @@
 
 use std::ops::ControlFlow;
 
-use tamarack_env::Random;
+use tamarack_env::{ByteBuffer, Random};
 use tamarack_format::block::{Block, BlockBuilder, BlockCursor, Flaw, Versions};
 use tamarack_format::entry::{self, EntryKind, OwnedEntry, Sequence};
 use tamarack_format::prefixes::common_prefix;
@@ -46,14 +46,14 @@ fn twin_payload(entries: &[OwnedEntry], restart_interval: usize) -> Vec<u8> {
     out
 }
 
-fn payload(entries: &[OwnedEntry], restart_interval: usize) -> Vec<u8> {
+fn payload(entries: &[OwnedEntry], restart_interval: usize) -> ByteBuffer {
     let mut builder = BlockBuilder::new(restart_interval);
     let mut expected_bytes = 0;
     for entry in entries {
         expected_bytes = builder.plan(&entry.entry()).payload_bytes;
         builder.add(&entry.entry());
     }
-    let mut payload = Vec::new();
+    let mut payload = ByteBuffer::new();
     builder.finish_into(&mut payload);
     assert_eq!(payload.len(), expected_bytes, "the length was predicted");
     payload
@@ -113,7 +113,7 @@ fn blocks_agree_with_their_twin() {
         let entries = random_entries(&random);
         let restart_interval = 1 + (random.next() % 17) as usize;
         let payload = payload(&entries, restart_interval);
-        assert_eq!(payload, twin_payload(&entries, restart_interval));
+        assert_eq!(*payload, twin_payload(&entries, restart_interval));
         let block = Block::decode(payload).expect("sound");
         block.check_restarts().expect("sound");
         // As compactions read it, and as queries keep it.

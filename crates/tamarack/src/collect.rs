@@ -38,21 +38,19 @@ use crate::tree::state::State;
 use crate::tree::table_file::TableFile;
 
 impl MemoryStats {
-    fn of(account: &Account, memtables_bytes: u64) -> Self {
-        let all_memtables_bytes = account.bytes(MemoryPart::Memtables);
-        let memtables_bytes = memtables_bytes.min(all_memtables_bytes);
+    fn of(account: &Account) -> Self {
         let mut this = Self {
             budget_bytes: account.budget().total_bytes,
             total_bytes: 0,
             over_bytes: 0,
-            memtables_bytes,
+            memtables_bytes: account.bytes(MemoryPart::Memtables),
             cache_bytes: account.cache_bytes(),
             cache_capacity_bytes: account.cache_capacity(),
             filters_bytes: account.bytes(MemoryPart::Filters),
             indexes_bytes: account.bytes(MemoryPart::Indexes) + account.kept_bytes(),
             iterators_bytes: account.bytes(MemoryPart::Iterators),
             compactions_bytes: account.bytes(MemoryPart::Compactions),
-            pinned_bytes: account.pinned_bytes() + all_memtables_bytes - memtables_bytes,
+            pinned_bytes: account.pinned_bytes() + account.bytes(MemoryPart::PinnedMemtables),
             wal_bytes: account.bytes(MemoryPart::Wal),
             tables_bytes: account.bytes(MemoryPart::Tables),
         };
@@ -101,7 +99,7 @@ impl Stats {
             wal_bytes: engine.wal.segments().iter().map(|segment| segment.bytes).sum(),
             visible_sequence: engine.database.sequences.visible().0,
             snapshots: engine.database.sequences.snapshots(),
-            memory: MemoryStats::of(&engine.account, state.memtables_memory_bytes()),
+            memory: MemoryStats::of(&engine.account),
             cache_bytes: engine.cache.used_bytes(),
             cache_entry_bytes: engine.cache.entry_bytes(),
             cache_hits: engine.cache.hits(),

@@ -46,8 +46,10 @@ use std::sync::{Arc, OnceLock, Weak};
 /// A part of an open database that takes memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MemoryPart {
-    /// Memtables: active, immutable, or pinned by a reader after their flush.
+    /// Memtables: active and immutable ones.
     Memtables,
+    /// Memtables that only readers pin after their flush.
+    PinnedMemtables,
     /// Bloom filters of open tables.
     Filters,
     /// Top indexes of open tables.
@@ -65,7 +67,7 @@ pub enum MemoryPart {
     Tables,
 }
 
-const PARTS: usize = 8;
+const PARTS: usize = 9;
 
 /// Multiple of a memtable's size in raw bytes at which it is switched early, if it also takes more
 /// than a quarter of the budget. Entries of less than about 60 raw bytes reach it.
@@ -264,16 +266,21 @@ impl Account {
 
     /// The capacity of the cache if `not_cached_bytes` of blocks are outside of it.
     fn capacity_beside(&self, not_cached_bytes: u64) -> u64 {
-        use MemoryPart::{Compactions, Filters, Indexes, Iterators, Memtables, Tables, Wal};
+        self.left_beside(not_cached_bytes).clamp(self.budget.cache_bytes_min, self.budget.cache_bytes_max)
+    }
+
+    /// What other parts and their reservations, and `not_cached_bytes` of blocks, leave of the
+    /// budget.
+    fn left_beside(&self, not_cached_bytes: u64) -> u64 {
+        use MemoryPart::{Compactions, Filters, Indexes, Iterators, Memtables, PinnedMemtables, Tables, Wal};
         let reserved = |part: MemoryPart| match part {
             Memtables => self.memtables_reserved.load(Ordering::Relaxed),
             Compactions => self.budget.compactions_bytes,
             _ => 0,
         };
-        let others = [Memtables, Filters, Indexes, Iterators, Compactions, Wal, Tables];
+        let others = [Memtables, PinnedMemtables, Filters, Indexes, Iterators, Compactions, Wal, Tables];
         let others: u64 = others.map(|part| self.bytes(part).max(reserved(part))).iter().sum();
-        let Budget { total_bytes, cache_bytes_min, cache_bytes_max, .. } = self.budget;
-        total_bytes.saturating_sub(others + not_cached_bytes).clamp(cache_bytes_min, cache_bytes_max)
+        self.budget.total_bytes.saturating_sub(others + not_cached_bytes)
     }
 
     fn cache(&self) -> Option<Arc<dyn Elastic>> {
@@ -337,6 +344,15 @@ impl Charge {
     /// Adds `bytes` to the charge.
     pub fn grow(&mut self, bytes: usize) {
         self.set(self.bytes as usize + bytes);
+    }
+
+    /// Moves the charge to another part of the same account.
+    pub fn move_to(&mut self, part: MemoryPart) {
+        if let Some((account, own)) = &mut self.account {
+            account.subtract(*own, self.bytes);
+            account.add(part, self.bytes);
+            *own = part;
+        }
     }
 
     /// The bytes charged.
@@ -459,6 +475,12 @@ mod tests {
             (account.bytes(MemoryPart::Filters), account.bytes(MemoryPart::Memtables), account.total_bytes()),
             (111, 5, 116)
         );
+        let mut moved = account.charge(MemoryPart::Memtables, 7);
+        moved.move_to(MemoryPart::PinnedMemtables);
+        moved.grow(1);
+        let parts = [MemoryPart::Memtables, MemoryPart::PinnedMemtables].map(|part| account.bytes(part));
+        assert_eq!((parts, account.total_bytes()), ([5, 8], 124));
+        drop(moved);
         filter.set(30);
         filter.grow(2);
         assert_eq!((account.bytes(MemoryPart::Filters), filter.bytes()), (43, 32));

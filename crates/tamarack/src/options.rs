@@ -74,6 +74,29 @@ options! {
         /// If filters, indexes and pinned memory alone exceed the budget, the database goes on, and
         /// [`crate::MemoryStats::over_bytes`] shows by how much.
         ///
+        /// Writes of more than a 64th of the largest size take turns, so that those in progress take
+        /// no more than two of the largest.
+        ///
+        /// Resident memory of the process is larger than the account
+        /// ([`crate::MemoryStats::total_bytes`]), for five reasons:
+        ///
+        /// * The memory of the program is its own: its values, the keys and values that an iterator
+        ///   copies, the iterators themselves (about 150 bytes each), code, and stacks of threads.
+        /// * A [`crate::Value`] pins its block or memtable, which is charged, but nothing makes the
+        ///   program drop it: 64 threads that each keep a value of 4 MiB keep 256 MiB.
+        /// * An allocator keeps what is freed. Buffers of 128 KiB and more give their pages back to
+        ///   the operating system (on Linux). Smaller ones do not, and the C library's allocator
+        ///   has a heap for every few threads, up to eight per core. A program with many threads
+        ///   and a small budget can limit their number (`MALLOC_ARENA_MAX=2` in its environment) or
+        ///   choose an allocator that returns memory (jemalloc, mimalloc). The library changes no
+        ///   settings of the allocator.
+        /// * Open iterators pin cursors and blocks, some KiB for each run. They are charged, but nothing
+        ///   makes the program drop them either.
+        /// * The page cache of the operating system is not part of the process.
+        ///
+        /// `cargo run --release -p tamarack --example resident_memory` measures resident memory from
+        /// the outside under hostile loads.
+        ///
         /// The memtable's size is part of the tree's shape: opening a database with another budget
         /// changes its shape. Without this option (and without [`AdvancedOptions::memtable_bytes`])
         /// a database keeps its memtable's size.

@@ -181,7 +181,21 @@ const LAYERS: &[Layer] = &[
     Layer {
         directory: "tamarack-env",
         may_use: &[],
-        modules: &["lib", "sim", "memory", "os", "workers", "clock", "env", "aligned", "histogram", "random", "sync"],
+        modules: &[
+            "lib",
+            "sim",
+            "memory",
+            "os",
+            "workers",
+            "clock",
+            "env",
+            "aligned",
+            "buffer",
+            "pages",
+            "histogram",
+            "random",
+            "sync",
+        ],
     },
 ];
 

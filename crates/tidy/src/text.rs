@@ -11,6 +11,7 @@ const UNSAFE_PLACES: &[&str] = &[
     "crates/tamarack/tests/allocations/",
     "crates/tamarack/tests/memory/",
     "crates/tamarack-env/src/os/",
+    "crates/tamarack-env/src/pages.rs",
     "bench/device/src/registered.rs",
     "qa/torture/src/power/shutdown.rs",
 ];

@@ -15,6 +15,7 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
+use crate::buffer::ByteBuffer;
 use crate::env::{Event, Progress, ReadQueue, ReadRequest, Work, Worker};
 use crate::sync::{Mutex, Rank};
 use crate::workers::Workers;
@@ -50,7 +51,7 @@ struct Done {
 }
 
 /// The number of a read, and its result.
-type Brought = (usize, io::Result<Vec<u8>>);
+type Brought = (usize, io::Result<ByteBuffer>);
 
 impl ReadThreads {
     /// Starts up to [`THREADS`] threads, or as many as the system gives; `None` if it gives none.
@@ -96,7 +97,7 @@ impl ReadThreads {
 
 impl Job {
     fn run(self) {
-        let mut memory = vec![0; self.request.bytes];
+        let mut memory = ByteBuffer::zeroed(self.request.bytes);
         let outcome = self.request.file.read_exact_at(&mut memory, self.request.offset);
         self.queue.reads.lock().push((self.number, outcome.map(|()| memory)));
         self.queue.happened.notify();

@@ -37,6 +37,8 @@ pub enum Rank {
     WorkerThread,
     /// The design of the database: shape, memtable size and reserved memory change together.
     Design,
+    /// The bytes of large writes in progress.
+    LargeWrites,
     /// The commit queue: the group that writers join, and whether somebody leads.
     CommitQueue,
     /// What only the leader of a commit group touches: the next sequence and the active memtable.

@@ -392,6 +392,8 @@ mod tests {
     //! answers for its own key in its own table and for readers who may see it; admission follows
     //! the rules.
 
+    use tamarack_env::ByteBuffer;
+
     use super::*;
     use crate::entry::{EntryKind, Sequence};
     use crate::format::block::{Block, BlockBuilder};
@@ -408,7 +410,7 @@ mod tests {
     fn block(value_bytes: usize) -> SharedBlock {
         let mut builder = BlockBuilder::new(1);
         builder.add(&entry("k", 1, &vec![0; value_bytes]));
-        let mut payload = Vec::new();
+        let mut payload = ByteBuffer::new();
         builder.finish_into(&mut payload);
         let block = Block::decode(payload).expect("what the builder made");
         Charged::share(block, Block::memory_bytes, None, MemoryPart::Blocks)

@@ -13,7 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tamarack_env::{Env, File, Step};
+use tamarack_env::{ByteBuffer, Env, File, Step};
 
 use super::{Profile, RecordScan};
 use crate::error::{Error, Result};
@@ -194,7 +194,7 @@ impl Segment {
         if length + RECORD_ALIGNMENT <= end {
             return damaged(length, "the file ends before what was durable");
         }
-        let mut bytes = vec![0; usize::try_from(end).map_err(io::Error::other).map_err(failed)?];
+        let mut bytes = ByteBuffer::zeroed(usize::try_from(end).map_err(io::Error::other).map_err(failed)?);
         self.file.read_exact_at(&mut bytes[..end.min(length) as usize], 0).map_err(failed)?;
         if FileHeader::decode(&bytes, self.profile.kind, self.header.number) != Ok(self.header) {
             return damaged(0, "the file does not have the header that was written");

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tamarack_env::{Access, Env, File};
+use tamarack_env::{Access, ByteBuffer, Env, File};
 
 use super::{Dropped, Profile, Record, RecordScan, Segment};
 use crate::error::{Error, Result};
@@ -46,11 +46,11 @@ impl Survey {
         number: u64,
         database: Option<u64>,
         access: Access,
-    ) -> Result<(Self, Vec<u8>)> {
+    ) -> Result<(Self, ByteBuffer)> {
         let path = (profile.name)(number).path(dir);
         let failed = |error| Error::io(profile.reading, &path, error);
         let file = env.open(&path, access).map_err(failed)?;
-        let bytes = file.read_all().map_err(failed)?;
+        let bytes = ByteBuffer::from(file.read_all().map_err(failed)?);
         let header = header(&bytes, profile, number, database);
         let database = database.or(header.ok().map(|header| header.database)).unwrap_or_default();
         let place = Place::new(database, profile.kind, number);
@@ -106,8 +106,8 @@ impl Survey {
     }
 
     /// All of its bytes once more; they are not kept, as a journal may be larger than memory.
-    pub fn read_again(&self) -> Result<Vec<u8>> {
-        self.file.read_all().map_err(|error| self.failed(self.profile.reading, error))
+    pub fn read_again(&self) -> Result<ByteBuffer> {
+        self.file.read_all().map(ByteBuffer::from).map_err(|error| self.failed(self.profile.reading, error))
     }
 
     /// The payload of a record that the scan found, in `bytes` of the file.
@@ -170,7 +170,7 @@ impl Survey {
         let base = self.header.expect("only files with a header are kept").base;
         let start = durable.0.saturating_sub(base.0);
         if start < end {
-            let mut bytes = vec![0; (end - start) as usize];
+            let mut bytes = ByteBuffer::zeroed((end - start) as usize);
             let available = self.file_bytes.min(end).saturating_sub(start) as usize;
             let read = self.file.read_exact_at(&mut bytes[..available], start);
             read.map_err(|error| self.failed(self.profile.reading, error))?;

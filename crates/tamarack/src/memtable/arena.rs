@@ -17,16 +17,20 @@
 //! memtable stays small, and a large one wastes at most one such chunk in each of its two regions.
 //! An allocation of more than a quarter of a chunk gets a chunk of exactly its size, and the
 //! current chunk stays in use.
+//!
+//! A large chunk gives its pages back before it is freed, as a [`ByteBuffer`] does.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
-use std::mem::{align_of, size_of};
+use std::mem::{MaybeUninit, align_of, size_of};
 use std::ptr::{self, NonNull};
+use std::slice;
 
 use tamarack_env::os::{HUGE_PAGE_BYTES, prefer_huge_page};
 use tamarack_env::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use tamarack_env::sync::{Mutex, Rank};
+use tamarack_env::{ByteBuffer, discard_pages};
 
-use crate::memory::Charge;
+use crate::memory::{Charge, MemoryPart};
 
 /// The first chunk: four pages.
 const CHUNK_BYTES_MIN: usize = 16 << 10;
@@ -103,6 +107,11 @@ impl Arena {
     /// Bytes of all chunks, headers included: exactly what the global allocator was asked for.
     pub(super) fn allocated_bytes(&self) -> u64 {
         self.allocated_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Charges the chunks to another part of the account.
+    pub(super) fn charge_to(&self, part: MemoryPart) {
+        self.charge.lock().move_to(part);
     }
 
     /// Bytes of all chunks without what is free in the current ones.
@@ -216,6 +225,11 @@ impl Drop for Arena {
             // SAFETY: every chunk is in the list once, with its header written; `&mut self` means
             // that nobody uses it any more.
             let Chunk { size_bytes, older, .. } = unsafe { chunk.read() };
+            if size_bytes >= ByteBuffer::LARGE_BYTES {
+                // SAFETY: the chunk's memory, which nobody uses any more; its header was read.
+                let memory = unsafe { slice::from_raw_parts_mut(chunk.cast::<MaybeUninit<u8>>(), size_bytes) };
+                discard_pages(memory);
+            }
             // SAFETY: allocated by `add_chunk` with this very layout, and freed only here.
             unsafe { dealloc(chunk.cast(), Self::layout(size_bytes)) };
             chunk = older;
@@ -241,11 +255,11 @@ mod tests {
             let start = place.as_ptr() as usize;
             assert_eq!(start % ALIGN_BYTES, 0);
             // SAFETY: `allocate` gave us these bytes; writing makes them readable.
-            let slice = unsafe {
+            let written = unsafe {
                 place.write_bytes(number as u8, bytes);
-                std::slice::from_raw_parts(place.as_ptr(), bytes)
+                slice::from_raw_parts(place.as_ptr(), bytes)
             };
-            assert!(arena.contains(slice), "allocation {number} of {bytes} bytes");
+            assert!(arena.contains(written), "allocation {number} of {bytes} bytes");
             ranges.push((start, start + bytes));
         }
         ranges.sort_unstable();

@@ -170,6 +170,11 @@ impl Memtable {
         self.list.arena().used_bytes()
     }
 
+    /// Records that its entries are in tables: from now on only readers keep its memory.
+    pub fn note_flushed(&self) {
+        self.list.arena().charge_to(MemoryPart::PinnedMemtables);
+    }
+
     /// Returns true if nothing was inserted.
     pub fn is_empty(&self) -> bool {
         self.entries() == 0

@@ -136,6 +136,7 @@ impl<'a> Node<'a> {
     ///
     /// # Panics
     /// If the entry's key, value or sequence is too large.
+    #[inline]
     pub(super) fn write(arena: &'a Arena, entry: Entry<'_>, height: usize) -> Self {
         let Entry { key, sequence, kind, value } = entry;
         assert!(key.len() <= KEY_BYTES_MAX, "a key of {} bytes", key.len());

@@ -19,12 +19,11 @@
 //!
 //! Total: any bytes give some entries and some problems. Takes the whole file into memory.
 
-use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tamarack_env::{Access, Env, File};
+use tamarack_env::{Access, ByteBuffer, Env, File};
 
 use crate::entry::{self, Entry, EntryKind, Sequence};
 use crate::error::{Error, Result};
@@ -32,7 +31,7 @@ use crate::format::block::{Block, BlockCursor};
 use crate::format::checksum::Place;
 use crate::format::claims;
 use crate::format::meta::{TableId, TableMeta};
-use crate::format::stored::{BlockHandle, Flaw, Search, open_block};
+use crate::format::stored::{BlockHandle, Flaw, Search, StoredBytes, open_block};
 use crate::format::table::{FOOTER_BYTES, Footer, Properties, Units, place};
 use crate::table::filter;
 
@@ -162,9 +161,9 @@ impl Salvage {
     }
 
     /// The payload of a block, if intact.
-    fn payload(&self, handle: &BlockHandle) -> Result<Vec<u8>, Flaw> {
+    fn payload(&self, handle: &BlockHandle) -> Result<ByteBuffer, Flaw> {
         let stored = usize::try_from(handle.offset).ok().and_then(|start| self.file.get(start..)?.get(..handle.bytes));
-        open_block(Cow::Borrowed(stored.unwrap_or_default()), self.place, handle)
+        open_block(StoredBytes::Borrowed(stored.unwrap_or_default()), self.place, handle)
     }
 
     fn block(&self, handle: &BlockHandle) -> Result<Block, Flaw> {

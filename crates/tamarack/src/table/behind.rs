@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tamarack_env::sync::{Mutex, Rank};
-use tamarack_env::{Env, Event, File, Progress, Work, Worker};
+use tamarack_env::{ByteBuffer, Env, Event, File, Progress, Work, Worker};
 
 use crate::error::{Error, Result};
 use crate::memory::{Account, Charge, MemoryPart};
@@ -73,14 +73,14 @@ struct WriteQueueState {
     /// True while a request is carried out.
     busy: bool,
     /// Written pieces, to be filled again.
-    empty: Vec<Vec<u8>>,
+    empty: Vec<ByteBuffer>,
     /// The first failure; nothing is written after it.
     failed: Option<Error>,
 }
 
 #[derive(Debug)]
 enum FileWork {
-    Write { file: Arc<dyn File>, path: Arc<PathBuf>, bytes: Vec<u8>, offset: u64 },
+    Write { file: Arc<dyn File>, path: Arc<PathBuf>, bytes: ByteBuffer, offset: u64 },
     Sync(UnsyncedTable),
 }
 
@@ -109,7 +109,7 @@ impl WriteBehind {
         &self,
         file: &Arc<dyn File>,
         path: &Arc<PathBuf>,
-        bytes: &mut Vec<u8>,
+        bytes: &mut ByteBuffer,
         offset: u64,
     ) -> Result<()> {
         self.wait(PIECES_MAX - 1)?;
@@ -193,7 +193,7 @@ impl Work for WriteQueue {
 
 impl FileWork {
     /// Carries out a request. Returns the outcome, and an empty piece.
-    fn carry_out(self) -> (Result<()>, Option<Vec<u8>>) {
+    fn carry_out(self) -> (Result<()>, Option<ByteBuffer>) {
         match self {
             Self::Write { file, path, mut bytes, offset } => {
                 let outcome = write_piece(&*file, &path, &bytes, offset);
@@ -237,7 +237,7 @@ mod tests {
         fault.into_iter().for_each(|fault| sim.inject(fault));
         let writer = WriteBehind::start(&env, &Account::new(Budget::new(1 << 20, 0))).unwrap();
         let outcome = (0..PIECES).try_for_each(|number| {
-            let mut piece = number.to_be_bytes().to_vec();
+            let mut piece = ByteBuffer::from(&number.to_be_bytes()[..]);
             writer.write(&file, &path, &mut piece, 8 * number)?;
             assert!(piece.is_empty(), "an empty piece comes back");
             assert!(writer.queue.state.lock().tasks.len() <= PIECES_MAX);

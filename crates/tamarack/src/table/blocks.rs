@@ -13,7 +13,7 @@ use std::io;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use tamarack_env::ReadRequest;
+use tamarack_env::{ByteBuffer, ReadRequest};
 
 use super::index::Lower;
 use super::reader::{BlockOrigin, Fetch, Table};
@@ -163,7 +163,7 @@ impl Blocks {
     pub fn arrived(&mut self, lacking: &Lacking, bytes: io::Result<&[u8]>) -> Result<()> {
         let Lacking { table, handle, top } = lacking;
         let bytes = bytes.map_err(|error| table.file.read_error(error, handle.offset))?;
-        let block = table.file.decode_block(bytes, handle, Vec::new(), Reader::MultiGet)?;
+        let block = table.file.decode_block(bytes, handle, ByteBuffer::new(), Reader::MultiGet)?;
         match *top {
             // Each lookup that finds something in it offers that to the cache.
             None => drop(self.known.insert(lacking.name(), LackingBlock::Data(table.storage.share(block)))),

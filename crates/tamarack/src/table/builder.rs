@@ -14,7 +14,7 @@ use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tamarack_env::{Env, File};
+use tamarack_env::{ByteBuffer, Env, File};
 use tamarack_filter::{Filter, FilterKind};
 
 use crate::entry::{Entry, Sequence};
@@ -79,7 +79,7 @@ pub struct TableBuilder {
     /// The sequence of the last entry.
     last_sequence: Sequence,
     /// Finished lower index blocks, each with the place of its first fence.
-    lower: Vec<(Vec<u8>, Sequence, Vec<u8>)>,
+    lower: Vec<(Vec<u8>, Sequence, ByteBuffer)>,
     /// The memory of `lower`, in bytes.
     lower_bytes: usize,
     /// The place of the first fence in `index`.
@@ -87,7 +87,7 @@ pub struct TableBuilder {
     properties: Properties,
     filter: FilterBuilder,
     /// Scratch space for one block, and for one encoded handle.
-    payload: Vec<u8>,
+    payload: ByteBuffer,
     handle: Vec<u8>,
     /// The memory of the builder, as of the last block.
     charge: Charge,
@@ -101,7 +101,7 @@ struct TableBody {
     digests: Option<BlockHandle>,
     filter: Option<BlockHandle>,
     has_units: bool,
-    top: Vec<u8>,
+    top: ByteBuffer,
 }
 
 impl TableBuilder {
@@ -123,7 +123,7 @@ impl TableBuilder {
             lower_fence: (Vec::new(), Sequence::MAX),
             properties: Properties::default(),
             filter: FilterBuilder::new(settings.filter, settings.digests),
-            payload: Vec::new(),
+            payload: ByteBuffer::new(),
             handle: Vec::new(),
             charge: Charge::default(),
             body: None,
@@ -339,7 +339,7 @@ impl TableBuilder {
         self.index.add(&fence_entry(&self.fence.0, self.fence.1, &self.handle));
         self.count_memory();
         if self.payload.capacity() > KEPT_BYTES {
-            self.payload = Vec::new();
+            self.payload = ByteBuffer::new();
             self.data.shrink(KEPT_BYTES);
             self.block_encoder.shrink(KEPT_BYTES);
             self.count_memory();
@@ -348,15 +348,15 @@ impl TableBuilder {
     }
 
     fn end_lower_block(&mut self) {
-        let mut payload = Vec::new();
+        let mut payload = ByteBuffer::new();
         self.index.finish_into(&mut payload);
         let (key, sequence) = std::mem::replace(&mut self.lower_fence, (Vec::new(), Sequence::MAX));
-        self.lower_bytes += size_of::<(Vec<u8>, Sequence, Vec<u8>)>() + key.capacity() + payload.capacity();
+        self.lower_bytes += size_of::<(Vec<u8>, Sequence, ByteBuffer)>() + key.capacity() + payload.capacity();
         self.lower.push((key, sequence, payload));
     }
 
     /// Writes the lower index blocks and returns the payload of the top index.
-    fn write_lower_blocks(&mut self) -> Result<Vec<u8>> {
+    fn write_lower_blocks(&mut self) -> Result<ByteBuffer> {
         let mut top = BlockBuilder::new(INDEX_RESTART_INTERVAL);
         for (key, sequence, payload) in std::mem::take(&mut self.lower) {
             let handle = self.write_block(payload)?;
@@ -364,7 +364,7 @@ impl TableBuilder {
             handle.encode(&mut self.handle);
             top.add(&fence_entry(&key, sequence, &self.handle));
         }
-        let mut payload = Vec::new();
+        let mut payload = ByteBuffer::new();
         top.finish_into(&mut payload);
         Ok(payload)
     }
@@ -382,7 +382,8 @@ impl TableBuilder {
     }
 
     /// Writes an uncompressed block.
-    fn write_block(&mut self, mut payload: Vec<u8>) -> Result<BlockHandle> {
+    fn write_block(&mut self, payload: impl Into<ByteBuffer>) -> Result<BlockHandle> {
+        let mut payload = payload.into();
         let handle = self.block_encoder.finish_block(&mut payload, Compression::None, self.output.end());
         self.output.append(&payload)?;
         Ok(handle)
@@ -403,7 +404,7 @@ struct TableOutput {
     /// The bytes written or queued so far.
     written_bytes: u64,
     /// The bytes that follow.
-    pending: Vec<u8>,
+    pending: ByteBuffer,
     /// The size at which `pending` is written.
     write_bytes: usize,
     /// The worker that writes, if not this thread.
@@ -415,7 +416,7 @@ impl TableOutput {
         let file =
             env.create(&path, step::TABLE_CREATE).map_err(|source| Error::io(step::TABLE_CREATE.0, &path, source))?;
         let path = Arc::new(path);
-        Ok(Self { file, path, written_bytes: 0, pending: Vec::new(), write_bytes: WRITE_BYTES, writer: None })
+        Ok(Self { file, path, written_bytes: 0, pending: ByteBuffer::new(), write_bytes: WRITE_BYTES, writer: None })
     }
 
     /// The offset of the next byte.

@@ -13,7 +13,7 @@
 use std::io;
 use std::sync::Arc;
 
-use tamarack_env::ReadRequest;
+use tamarack_env::{ByteBuffer, ReadRequest};
 
 use super::index::Lower;
 use super::reader::Table;
@@ -90,7 +90,7 @@ impl Pieces {
     /// The lower index block of the fence `top`. These are few, so each is a read of its own.
     fn lower(&self, table: &Table, top: usize) -> Result<SharedFences> {
         if self.window.holds(&table.index.top().handle(top)) {
-            let block = self.window.block(table, &table.index.top().handle(top), Vec::new())?;
+            let block = self.window.block(table, &table.index.top().handle(top), ByteBuffer::new())?;
             let fences = table.decode_lower(top, &block, self.window.reader())?;
             table.keep_lower(top, &fences);
             return Ok(fences);
@@ -139,7 +139,7 @@ impl Pieces {
         } else {
             self.growth.next(&self.volume).min(lower.wanted_bytes(table, direction, &self.volume))
         };
-        let block = self.window.block_or_read(table, handle, direction, ahead_bytes, Vec::new())?;
+        let block = self.window.block_or_read(table, handle, direction, ahead_bytes, ByteBuffer::new())?;
         let block = table.storage.share(block);
         let keeps_much = self.window.memory_bytes() > 2 * SEQUENTIAL_BYTES;
         if keeps_much || self.window.memory_bytes() > 0 && table.storage.account().scans_are_many() {
@@ -388,7 +388,8 @@ impl TableCursor {
         let PendingRead { top, handle, start, .. } = wanted;
         let at = (handle.offset - start) as usize;
         let reader = Reader::Scan;
-        let Ok(block) = self.table.file.decode_block(&bytes[at..][..handle.bytes], &handle, Vec::new(), reader) else {
+        let Ok(block) = self.table.file.decode_block(&bytes[at..][..handle.bytes], &handle, ByteBuffer::new(), reader)
+        else {
             return false;
         };
         if let Some(top) = top {

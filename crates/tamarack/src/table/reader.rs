@@ -4,7 +4,6 @@
 //! manifest's record, the top index and the filter. These stay in memory, the filter until it is
 //! replaced ([`Table::set_filter`]). Everything else is read on demand, one block per read.
 
-use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::io;
 use std::ops::ControlFlow;
@@ -12,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use tamarack_env::sync::{Mutex, Rank};
-use tamarack_env::{Access, Env, ReadRequest};
+use tamarack_env::{Access, ByteBuffer, Env, ReadRequest};
 use tamarack_filter::{DigestSet, Filter, FilterKind, UNIT_BYTES, kind_to_number};
 use tamarack_model::filter::{LINE_BITS, best_probes, fpr_of, units};
 use tamarack_model::filter_plan::FilterTarget;
@@ -30,7 +29,7 @@ use crate::format::checksum::Place;
 use crate::format::fences::{FIRST_PLACE, Fences};
 use crate::format::meta::{TableId, TableMeta};
 use crate::format::names::FileName;
-use crate::format::stored::{BlockHandle, Flaw, open_block, open_block_into};
+use crate::format::stored::{BlockHandle, Flaw, StoredBytes, open_block, open_block_into};
 use crate::format::table::{FOOTER_BYTES, Footer, Properties, Units, place};
 use crate::format::{SharedBlock, SharedFences};
 use crate::measure;
@@ -679,7 +678,7 @@ impl BlockFile {
         self.check_inside(handle)?;
         let stored = self.read(handle.offset, handle.bytes, reader)?;
         self.counters.of(reader).blocks.add(1);
-        let block = open_block(Cow::Owned(stored), self.place, handle).and_then(Block::decode);
+        let block = open_block(StoredBytes::Owned(stored), self.place, handle).and_then(Block::decode);
         block.map_err(|flaw| self.flaw(flaw, handle.offset))
     }
 
@@ -688,7 +687,7 @@ impl BlockFile {
         &self,
         stored: &[u8],
         handle: &BlockHandle,
-        mut space: Vec<u8>,
+        mut space: ByteBuffer,
         reader: Reader,
     ) -> Result<Block> {
         self.counters.of(reader).blocks.add(1);
@@ -710,8 +709,8 @@ impl BlockFile {
     }
 
     /// Reads bytes, which must lie inside the file.
-    pub(super) fn read(&self, offset: u64, bytes: usize, reader: Reader) -> Result<Vec<u8>> {
-        let mut buffer = vec![0; bytes];
+    pub(super) fn read(&self, offset: u64, bytes: usize, reader: Reader) -> Result<ByteBuffer> {
+        let mut buffer = ByteBuffer::zeroed(bytes);
         self.read_into(&mut buffer, offset, reader)?;
         Ok(buffer)
     }
@@ -808,7 +807,7 @@ impl BlockFile {
     }
 
     /// Reads the end of the file, which includes a filter of `filter_bytes`.
-    pub(super) fn read_tail(&self, filter_bytes: u64) -> Result<Vec<u8>> {
+    pub(super) fn read_tail(&self, filter_bytes: u64) -> Result<ByteBuffer> {
         let bytes = self.bytes.min(TAIL_BYTES.saturating_add(filter_bytes));
         self.read(self.bytes - bytes, bytes as usize, Reader::Upkeep)
     }
@@ -818,12 +817,12 @@ impl BlockFile {
     }
 
     /// Reads the payload of a block that may be part of `tail`.
-    fn block_near_end(&self, handle: &BlockHandle, tail: &[u8]) -> Result<Vec<u8>> {
+    fn block_near_end(&self, handle: &BlockHandle, tail: &[u8]) -> Result<ByteBuffer> {
         self.check_inside(handle)?;
         let tail_offset = self.bytes - tail.len() as u64;
         let stored = match handle.offset.checked_sub(tail_offset) {
-            Some(start) => Cow::Borrowed(&tail[start as usize..][..handle.bytes]),
-            None => Cow::Owned(self.read(handle.offset, handle.bytes, Reader::Upkeep)?),
+            Some(start) => StoredBytes::Borrowed(&tail[start as usize..][..handle.bytes]),
+            None => StoredBytes::Owned(self.read(handle.offset, handle.bytes, Reader::Upkeep)?),
         };
         open_block(stored, self.place, handle).map_err(|flaw| self.flaw(flaw, handle.offset))
     }

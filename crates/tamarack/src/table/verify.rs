@@ -10,6 +10,7 @@
 //!    keys, and no others.
 //! 6. The properties match the entries, and the manifest.
 
+use tamarack_env::ByteBuffer;
 use tamarack_filter::{Builder, Digest, DigestSet, Filter};
 
 use super::reader::Table;
@@ -119,7 +120,8 @@ impl Walk<'_> {
 
     /// Checks a data block and its entries, and counts them.
     fn data_block(&mut self, handle: &BlockHandle, fence: (&[u8], Sequence)) -> Result<()> {
-        let block = self.window.block_or_read(self.table, handle, Direction::Forward, SEQUENTIAL_BYTES, Vec::new())?;
+        let block =
+            self.window.block_or_read(self.table, handle, Direction::Forward, SEQUENTIAL_BYTES, ByteBuffer::new())?;
         let damaged = |what: &'static str| self.table.file.corruption(handle.offset, what);
         let flaw = |flaw: Flaw| self.table.file.flaw(flaw, handle.offset);
         block.check_restarts().map_err(flaw)?;

@@ -27,8 +27,8 @@
 //!
 //! Tests: here, for the arithmetic; all tests of cursors.
 
-use tamarack_env::AlignedBuffer;
 use tamarack_env::sync::atomic::{AtomicU64, Ordering};
+use tamarack_env::{AlignedBuffer, ByteBuffer};
 
 use super::reader::Table;
 use crate::entry::Sequence;
@@ -83,13 +83,13 @@ enum Memory {
     /// Read by the window.
     Read(AlignedBuffer),
     /// Read by others for the window.
-    Given(Vec<u8>),
+    Given(ByteBuffer),
 }
 
 impl Window {
     /// Makes an empty window for `reader`.
     pub(super) fn new(reader: Reader) -> Self {
-        Self { reader, offset: 0, bytes: 0, memory: Memory::Given(Vec::new()), charge: Charge::default() }
+        Self { reader, offset: 0, bytes: 0, memory: Memory::Given(ByteBuffer::new()), charge: Charge::default() }
     }
 
     /// The reader on whose behalf it reads.
@@ -105,7 +105,7 @@ impl Window {
     /// Empties the window and frees its memory.
     pub(super) fn release(&mut self) {
         self.bytes = 0;
-        self.memory = Memory::Given(Vec::new());
+        self.memory = Memory::Given(ByteBuffer::new());
         self.charge = Charge::default();
     }
 
@@ -120,7 +120,7 @@ impl Window {
     }
 
     /// A block of the window, checked and decoded into `space`.
-    pub(super) fn block(&self, table: &Table, handle: &BlockHandle, space: Vec<u8>) -> Result<Block> {
+    pub(super) fn block(&self, table: &Table, handle: &BlockHandle, space: ByteBuffer) -> Result<Block> {
         let start = (handle.offset - self.offset) as usize;
         let bytes: &[u8] = match &self.memory {
             Memory::Read(memory) => memory,
@@ -137,7 +137,7 @@ impl Window {
         handle: &BlockHandle,
         direction: Direction,
         ahead_bytes: usize,
-        space: Vec<u8>,
+        space: ByteBuffer,
     ) -> Result<Block> {
         if !self.holds(handle) {
             if handle.bytes >= SEQUENTIAL_BYTES {
@@ -157,7 +157,7 @@ impl Window {
         let memory = match &mut self.memory {
             Memory::Read(memory) if memory.len() >= length => memory,
             other => {
-                *other = Memory::Given(Vec::new());
+                *other = Memory::Given(ByteBuffer::new());
                 let part = if self.reader == Reader::Scan { MemoryPart::Iterators } else { MemoryPart::Compactions };
                 self.charge = table.storage.account().charge(part, length + AlignedBuffer::ALIGNMENT);
                 *other = Memory::Read(AlignedBuffer::zeroed(length));
@@ -179,9 +179,9 @@ impl Window {
                 given.extend_from_slice(bytes);
             }
             other => {
-                *other = Memory::Given(Vec::new());
+                *other = Memory::Given(ByteBuffer::new());
                 self.charge = table.storage.account().charge(MemoryPart::Iterators, bytes.len());
-                *other = Memory::Given(bytes.to_vec());
+                *other = Memory::Given(bytes.into());
             }
         }
     }

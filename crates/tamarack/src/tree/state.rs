@@ -210,6 +210,7 @@ impl Tree {
         let left = state.immutable.partition_point(|immutable| immutable.last > flushed);
         let immutable =
             if left == state.immutable.len() { state.immutable.clone() } else { state.immutable[..left].into() };
+        state.immutable[left..].iter().for_each(|flushed| flushed.memtable.note_flushed());
         let replaced = self.publish(State::new(self.id, state.active.clone(), immutable, version));
         drop(replacing);
         drop((replaced, state));

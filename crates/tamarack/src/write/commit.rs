@@ -29,7 +29,8 @@
 //! * Rotating a memtable makes it immutable and opens a new one. This happens only between groups,
 //!   so that no group, and no batch, spans two memtables.
 //! * The leader never waits for background work. **Write throttling** delays writers, and a **write
-//!   stall** stops them until a flush has ended; both before they join.
+//!   stall** stops them until a flush has ended; both before they join. Large writes take turns first, so that
+//!   the memory of those in progress is bounded (`admission`).
 //! * An ingested run is installed between groups, by a thread that has the lead without a group. It
 //!   waits for a flush, and writers wait with it.
 //! * Before a sync the leader gives recent writers a little time to join; see `gather`.
@@ -60,6 +61,7 @@ use crate::mistake::{self, Mistake};
 use crate::stats::Counters;
 use crate::tree::state::Tree;
 use crate::wal::{Position, Wal};
+use crate::write::admission::Admission;
 use crate::write::batch::{Batch, Write};
 use crate::write::interval::IntervalSync;
 use crate::write::reserve::Reserve;
@@ -88,8 +90,8 @@ pub struct CommitSettings {
     /// A write stall begins when this many immutable memtables wait to be flushed and the active
     /// one is full.
     pub immutable_memtables_max: usize,
-    /// A write stall begins before memtables, and the memory of writes, flushes and compactions
-    /// beside them, exceed this many bytes.
+    /// A write stall begins before memtables, those that readers pin included, and the memory of
+    /// writes, flushes and compactions exceed this many bytes.
     pub memtables_memory_max: u64,
     /// Limits the memory of one memtable, whatever its raw bytes.
     pub budget: Budget,
@@ -117,6 +119,8 @@ pub struct CommitQueue {
     /// State of the leader. Its holder may append to the WAL and rotate the memtable.
     lead: Mutex<Lead>,
     publisher: Mutex<Publisher>,
+    /// Bounds the memory of large writes in progress.
+    admission: Admission,
     interval: Arc<IntervalSync>,
     /// Writers stopped by the current write stall.
     stalled: AtomicU32,
@@ -224,6 +228,7 @@ impl CommitQueue {
         let looked = wal.end();
         Self {
             memtable_bytes: AtomicU64::new(settings.memtable_bytes),
+            admission: Admission::new(settings.write_bytes_max),
             settings,
             env,
             wal,
@@ -277,6 +282,7 @@ impl CommitQueue {
             allowed.inspect_err(|_| self.flush_deletes())?;
         }
         self.delay(write.raw_bytes());
+        let _admitted = self.admission.admit(write.raw_bytes());
         self.wait_for_space(write.raw_bytes())?;
         self.take_through(|forming| write.encode(&mut forming.bytes), &write, durability == Durability::Sync)?;
         if let Durability::Interval(at_most) = durability {
@@ -669,9 +675,11 @@ impl CommitQueue {
     }
 }
 
-/// Memory of WAL groups, flushes and compactions, in bytes, beside that of memtables.
+/// Memory of WAL groups, flushes and compactions, and of flushed memtables that readers pin, in
+/// bytes, beside that of memtables.
 fn work_memory_bytes(memtable: &Memtable) -> u64 {
-    memtable.account().map_or(0, |account| account.bytes(MemoryPart::Wal) + account.bytes(MemoryPart::Compactions))
+    let parts = [MemoryPart::Wal, MemoryPart::Compactions, MemoryPart::PinnedMemtables];
+    memtable.account().map_or(0, |account| parts.map(|part| account.bytes(part)).iter().sum())
 }
 
 impl Forming {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use tamarack::fuzz::{JOURNAL_PLACE, TABLE_PLACE, TARGETS, journal_input};
 use tamarack::internals::{TableBuilder, TableSettings};
-use tamarack_env::{Env, MemoryEnv, OsEnv};
+use tamarack_env::{ByteBuffer, Env, MemoryEnv, OsEnv};
 use tamarack_format::block::{BlockBuilder, Compression};
 use tamarack_format::checksum::FileKind;
 use tamarack_format::entry::{Entry, EntryKind, Sequence};
@@ -71,9 +71,9 @@ fn block_seeds() -> Vec<Seed> {
         for (key, sequence, kind, value) in &entries() {
             builder.add(&Entry { key, sequence: *sequence, kind: *kind, value });
         }
-        let mut payload = Vec::new();
+        let mut payload = ByteBuffer::new();
         builder.finish_into(&mut payload);
-        ("block", format!("seed-restart-{restart_interval}"), payload)
+        ("block", format!("seed-restart-{restart_interval}"), payload.to_vec())
     };
     vec![seed(1), seed(4), seed(16)]
 }

@@ -4,15 +4,13 @@
 //! does; but what is wrong with one is told and the next one is read. Memory: an outline of each
 //! block, not the blocks.
 
-use std::borrow::Cow;
-
 use tamarack_filter::{Digest, DigestSet, Filter, kind_to_number};
 use tamarack_format::block::{Block, BlockCursor};
 use tamarack_format::claims;
 use tamarack_format::entry;
 use tamarack_format::entry::{Entry, Sequence};
 use tamarack_format::meta::TableId;
-use tamarack_format::stored::{BlockHandle, Flaw, open_block};
+use tamarack_format::stored::{BlockHandle, Flaw, StoredBytes, open_block};
 use tamarack_format::table::{FOOTER_BYTES, Footer, Properties, Units, digests_seed};
 
 use super::input::Input;
@@ -244,11 +242,11 @@ impl<'w, 'a, 'o> Walk<'w, 'a, 'o> {
             }
         };
         outline.compression = claims::compression(&stored);
-        match open_block(Cow::Owned(stored), self.footer.place(), &outline.handle) {
+        match open_block(StoredBytes::Owned(stored.into()), self.footer.place(), &outline.handle) {
             Ok(payload) => {
                 outline.payload_bytes = payload.len();
                 outline.is_whole = true;
-                Some(payload)
+                Some(payload.to_vec())
             }
             Err(flaw) => {
                 self.flaw(flaw, outline);
@@ -507,7 +505,8 @@ fn show_entries(input: &Input, footer: &Footer, data: &[Outline], report: &mut R
     for outline in data.iter().filter(|outline| outline.is_whole) {
         let BlockHandle { offset, bytes, .. } = outline.handle;
         let again = input.try_read(offset, bytes).ok();
-        let payload = again.and_then(|stored| open_block(Cow::Owned(stored), footer.place(), &outline.handle).ok());
+        let payload = again
+            .and_then(|stored| open_block(StoredBytes::Owned(stored.into()), footer.place(), &outline.handle).ok());
         let Some(block) = payload.and_then(|payload| Block::decode(payload).ok()) else {
             report.damaged(offset, "data block: it was whole, and is not when it is read again");
             continue;

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::slice;
 use std::sync::Arc;
 
-use tamarack_env::{Access, Env};
+use tamarack_env::{Access, ByteBuffer, Env};
 
 use super::file::{OpenManifest, PROFILE, RESERVE_BYTES};
 use crate::error::{Error, Result};
@@ -28,7 +28,7 @@ pub(super) struct Content {
     pub(super) version: Version,
     /// Every table that the manifest ever named.
     pub(super) named: BTreeSet<TableId>,
-    bytes: Vec<u8>,
+    bytes: ByteBuffer,
     base_end: u64,
 }
 
