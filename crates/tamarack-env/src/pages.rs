@@ -36,7 +36,8 @@ pub fn discard_pages(memory: &mut [MaybeUninit<u8>]) {
 #[cfg(not(all(target_os = "linux", not(miri))))]
 pub fn discard_pages(_memory: &mut [MaybeUninit<u8>]) {}
 
-#[cfg(all(test, target_os = "linux", not(miri), not(feature = "shuttle")))]
+#[cfg(test)]
+#[cfg(all(target_os = "linux", not(miri), not(feature = "shuttle")))]
 mod tests {
     use super::*;
 

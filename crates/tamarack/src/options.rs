@@ -74,8 +74,8 @@ options! {
         /// If filters, indexes and pinned memory alone exceed the budget, the database goes on, and
         /// [`crate::MemoryStats::over_bytes`] shows by how much.
         ///
-        /// Writes of more than a 64th of the largest size take turns, so that those in progress take
-        /// no more than two of the largest.
+        /// Writes of more than a 64th of the largest size take turns, so that those in progress
+        /// take no more than two of the largest.
         ///
         /// Resident memory of the process is larger than the account
         /// ([`crate::MemoryStats::total_bytes`]), for five reasons:
@@ -90,12 +90,12 @@ options! {
         ///   and a small budget can limit their number (`MALLOC_ARENA_MAX=2` in its environment) or
         ///   choose an allocator that returns memory (jemalloc, mimalloc). The library changes no
         ///   settings of the allocator.
-        /// * Open iterators pin cursors and blocks, some KiB for each run. They are charged, but nothing
-        ///   makes the program drop them either.
+        /// * Open iterators pin cursors and blocks, some KiB for each run. They are charged, but
+        ///   nothing makes the program drop them either.
         /// * The page cache of the operating system is not part of the process.
         ///
-        /// `cargo run --release -p tamarack --example resident_memory` measures resident memory from
-        /// the outside under hostile loads.
+        /// `cargo run --release -p tamarack --example resident_memory` measures resident memory
+        /// from the outside under hostile loads.
         ///
         /// The memtable's size is part of the tree's shape: opening a database with another budget
         /// changes its shape. Without this option (and without [`AdvancedOptions::memtable_bytes`])

@@ -1,6 +1,6 @@
-//! The resident memory of processes, from the outside: scenes of the example `resident_memory`, each
-//! in a process of its own, which is this test once more with a variable that names the scene. What
-//! the allocator keeps, stacks, and the program itself count here, as they do for a user.
+//! The resident memory of processes, from the outside: scenes of the example `resident_memory`,
+//! each in a process of its own, which is this test once more with a variable that names the scene.
+//! What the allocator keeps, stacks, and the program itself count here, as they do for a user.
 //!
 //! `cargo run --release -p tamarack --example resident_memory` runs all scenes, for longer.
 
