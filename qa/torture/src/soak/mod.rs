@@ -39,7 +39,7 @@ const DISK_MIB: u64 = 64;
 const WRITERS: u64 = 4;
 
 /// Bytes on storage for each key of a stream, on average: three quarters of the keys have a value.
-const BYTES_PER_KEY: u64 = 190;
+const BYTES_PER_KEY: u64 = 145;
 
 const SAMPLE_EVERY: Duration = Duration::from_millis(500);
 
