@@ -78,10 +78,10 @@ options! {
         /// take no more than two of the largest.
         ///
         /// Resident memory of the process is larger than the account
-        /// ([`crate::MemoryStats::total_bytes`]), for five reasons:
+        /// ([`crate::MemoryStats::total_bytes`]), for four reasons:
         ///
         /// * The memory of the program is its own: its values, the keys and values that an iterator
-        ///   copies, the iterators themselves (about 150 bytes each), code, and stacks of threads.
+        ///   copies, the iterators themselves, code, and stacks of threads.
         /// * A [`crate::Value`] pins its block or memtable, which is charged, but nothing makes the
         ///   program drop it: 64 threads that each keep a value of 4 MiB keep 256 MiB.
         /// * An allocator keeps what is freed. Buffers of 128 KiB and more give their pages back to
@@ -92,7 +92,8 @@ options! {
         ///   settings of the allocator.
         /// * Open iterators pin cursors and blocks, some KiB for each run. They are charged, but
         ///   nothing makes the program drop them either.
-        /// * The page cache of the operating system is not part of the process.
+        ///
+        /// The page cache of the operating system is neither in the account nor in the process.
         ///
         /// `cargo run --release -p tamarack --example resident_memory` measures resident memory
         /// from the outside under hostile loads.

@@ -42,6 +42,21 @@ const WRONG: i32 = 3;
 /// Status after an error where none may be.
 const ERROR: i32 = 4;
 
+/// What a child expects of storage.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Storage {
+    /// No call fails, but for lack of space.
+    Works,
+    /// Calls may fail: an error ends the process without complaint.
+    MayFail,
+    /// The same, and calls of the operating system are made to fail at random.
+    FailsAtRandom,
+}
+
+impl Storage {
+    const ALL: [Self; 3] = [Self::Works, Self::MayFail, Self::FailsAtRandom];
+}
+
 /// What a child is told to do, as arguments of its command line.
 #[derive(Clone, Debug)]
 pub(crate) struct Task {
@@ -50,10 +65,7 @@ pub(crate) struct Task {
     pub(crate) streams: Vec<Stream>,
     /// How many commits of each writer the database has.
     pub(crate) from: Vec<u64>,
-    /// Whether storage may fail: an error ends the process without complaint.
-    pub(crate) may_fail: bool,
-    /// Whether calls of the operating system fail at random, while storage may fail.
-    pub(crate) has_faults: bool,
+    pub(crate) storage: Storage,
     /// Whether the disk is small and may be full: then writes are tried again, no checkpoint takes
     /// space, and nothing is compared here, so that the process keeps nothing in memory.
     pub(crate) is_small_disk: bool,
@@ -63,14 +75,16 @@ impl Task {
     /// The arguments of the command line after `--`.
     pub(crate) fn words(&self) -> Vec<String> {
         let first = &self.streams[0];
-        let flags = u64::from(self.may_fail) | u64::from(self.is_small_disk) << 1 | u64::from(self.has_faults) << 2;
-        let numbers = [self.design_seed, self.operator_seed, flags, first.seed, first.keys, first.synced_one_in];
+        let (storage, is_small_disk) = (self.storage as u64, u64::from(self.is_small_disk));
+        let numbers =
+            [self.design_seed, self.operator_seed, storage, is_small_disk, first.seed, first.keys, first.synced_one_in];
         numbers.iter().chain(&self.from).map(u64::to_string).collect()
     }
 
     fn parse(words: &[String]) -> Option<Self> {
         let numbers: Vec<u64> = words.iter().map(|word| word.parse().ok()).collect::<Option<_>>()?;
-        let [design_seed, operator_seed, flags, seed, keys, synced_one_in, from @ ..] = &numbers[..] else {
+        let [design_seed, operator_seed, storage, is_small_disk, seed, keys, synced_one_in, from @ ..] = &numbers[..]
+        else {
             return None;
         };
         let stream = |writer| Stream { seed: *seed, writer, keys: *keys, synced_one_in: *synced_one_in };
@@ -79,9 +93,8 @@ impl Task {
             operator_seed: *operator_seed,
             streams: (0..from.len() as u64).map(stream).collect(),
             from: from.to_vec(),
-            may_fail: *flags & 1 != 0,
-            is_small_disk: *flags & 2 != 0,
-            has_faults: *flags & 4 != 0,
+            storage: *Storage::ALL.get(*storage as usize)?,
+            is_small_disk: *is_small_disk != 0,
         })
     }
 }
@@ -91,12 +104,12 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     let Some(task) = Task::parse(&args.rest) else { return ExitCode::from(2) };
     let dir = args.dir.join("db");
     let mut design = Design::random(&mut Random::new(task.design_seed));
-    if task.has_faults {
+    if task.storage == Storage::FailsAtRandom {
         design = design.with_env(faults::env(task.operator_seed, |call| tell(&format!("F {call}"))));
     }
     let db = match design.options().open(&dir) {
         Ok(db) => db,
-        Err(error) => fail(task.may_fail, "open", &error),
+        Err(error) => fail(task.storage, "open", &error),
     };
     tell(&"O");
     std::thread::scope(|scope| {
@@ -117,9 +130,9 @@ fn tell(line: &impl Display) {
     }
 }
 
-fn fail(may_fail: bool, what: &str, error: &Error) -> ! {
+fn fail(storage: Storage, what: &str, error: &Error) -> ! {
     tell(&format!("E {what}: {}", error.to_string().replace('\n', " ")));
-    exit(if may_fail { 0 } else { ERROR });
+    exit(if storage == Storage::Works { ERROR } else { 0 });
 }
 
 fn wrong(what: &str) -> ! {
@@ -139,7 +152,7 @@ fn write(db: &Db, stream: &Stream, from: u64, task: &Task) {
         let begin = now_ns();
         while let Err(error) = carry_out(db, &commit) {
             if !task.is_small_disk || !error.is_storage_full() {
-                fail(task.may_fail, "write", &error);
+                fail(task.storage, "write", &error);
             }
             tell(&"N refused");
             std::thread::sleep(Duration::from_millis(5));
@@ -156,7 +169,7 @@ fn write(db: &Db, stream: &Stream, from: u64, task: &Task) {
             _ => Ok(()),
         };
         if let Err(error) = looked {
-            fail(task.may_fail, "read", &error);
+            fail(task.storage, "read", &error);
         }
     }
 }
@@ -213,21 +226,21 @@ fn look_at_all(db: &Db, stream: &Stream, content: &Content) -> Result<(), Error>
 
 /// Disturbs the database for ever.
 fn operate(db: &Db, dir: &Path, task: &Task) {
-    let (random, may_fail) = (&mut Random::new(task.operator_seed), task.may_fail);
+    let (random, storage) = (&mut Random::new(task.operator_seed), task.storage);
     let mut checkpoints = VecDeque::new();
     loop {
         let begin = now_ns();
         if random.one_in(25) && !task.is_small_disk {
             let name = format!("checkpoint-{begin}");
             if let Err(error) = db.checkpoint(dir.join(&name)) {
-                fail(may_fail, "checkpoint", &error);
+                fail(storage, "checkpoint", &error);
             }
             tell(&format!("C {name} {begin} {}", now_ns()));
             checkpoints.push_back(name);
             if checkpoints.len() > 2 {
                 let oldest = dir.join(checkpoints.pop_front().expect("there are three"));
                 if let Err(error) = fs::remove_dir_all(&oldest) {
-                    fail(may_fail, "checkpoint", &Error::io("torture: remove", &oldest, error));
+                    fail(storage, "checkpoint", &Error::io("torture: remove", &oldest, error));
                 }
             }
             continue;
@@ -236,7 +249,7 @@ fn operate(db: &Db, dir: &Path, task: &Task) {
             Ok("sync") => tell(&format!("S {begin} {}", now_ns())),
             Ok(name) => tell(&format!("N {name}")),
             Err(error) if task.is_small_disk && error.is_storage_full() => tell(&"N refused"),
-            Err(error) => fail(may_fail, "operator", &error),
+            Err(error) => fail(storage, "operator", &error),
         }
     }
 }

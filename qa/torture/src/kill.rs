@@ -19,7 +19,7 @@ use std::time::Duration;
 use tamarack::{Db, Error, Options};
 use tamarack_testing::Random;
 
-use crate::child::Task;
+use crate::child::{Storage, Task};
 use crate::design::Design;
 use crate::run::{Outcome, Run};
 use crate::told::{Running, Told};
@@ -57,8 +57,7 @@ pub(crate) fn killed(run: &mut Run, dir: &Path, writers: &Writers, seed: u64, de
         operator_seed: seed ^ 1,
         streams: writers.streams.clone(),
         from: writers.reached.clone(),
-        may_fail: false,
-        has_faults: false,
+        storage: Storage::Works,
         is_small_disk: false,
     };
     let mut child = Running::start(dir, &dir.join("stderr"), &task)?;

@@ -31,6 +31,7 @@ use crate::database::Database;
 use crate::entry::{Entry, Sequence};
 use crate::error::Result;
 use crate::format::edit::{CompactionId, Key, KeyRange, RunId, SliceSpec};
+use crate::format::key_range::key_after;
 use crate::memtable::Memtable;
 use crate::merge::{MergedSource, Piece, Retain, Source, Span, split};
 use crate::mistake::{self, Mistake};
@@ -242,7 +243,7 @@ impl Inputs {
 
     fn span(&self, slice: &Slice, table_bytes: u64, rewrite: bool) -> Span {
         let meta = slice.table().meta();
-        let after = slice.to().cloned().unwrap_or_else(|| successor(&meta.largest_key));
+        let after = slice.to().cloned().unwrap_or_else(|| key_after(&meta.largest_key));
         let has_garbage = meta.tombstones > 0 && self.older.is_empty();
         let is_cut = slice.from().is_some() || slice.to().is_some();
         let is_below = |share| slice.share_of(meta.file_bytes) < table_bytes / share;
@@ -266,13 +267,8 @@ fn span_of(buffer: &Arc<Memtable>) -> Result<Option<Span>> {
     cursor.seek_first()?;
     let Some(first) = cursor.entry().map(|entry| Key::from(entry.key)) else { return Ok(None) };
     cursor.seek_last()?;
-    let after = cursor.entry().map_or_else(|| successor(&first), |entry| successor(entry.key));
+    let after = cursor.entry().map_or_else(|| key_after(&first), |entry| key_after(entry.key));
     Ok(Some(Span { first, after, bytes: buffer.raw_bytes(), movable: false, joins: true }))
-}
-
-/// Returns the smallest key larger than `key`.
-fn successor(key: &[u8]) -> Key {
-    key.iter().copied().chain([0]).collect()
 }
 
 impl JobPart {

@@ -38,7 +38,7 @@ pub use recovery::{Recovered, RecoverySettings, read, recover};
 pub use writer::{Wal, WalSettings};
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 /// The journal that the WAL is. Space is reserved as zeros, since a sync that need not write the
 /// file's length is a faster one.

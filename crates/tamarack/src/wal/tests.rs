@@ -22,8 +22,8 @@ use crate::format::names::FileName;
 use crate::step;
 use crate::wal::{Position, Recovered, RecoverySettings, Tail, Wal, WalSettings, recover};
 
-const DATABASE: u64 = 0xDA7A;
-const DIR: &str = "/log";
+pub(crate) const DATABASE: u64 = 0xDA7A;
+pub(crate) const DIR: &str = "/log";
 const EDIT: EditNumber = EditNumber(9);
 
 /// One entry as it came back.
@@ -61,6 +61,12 @@ fn read_back(settings: &RecoverySettings) -> Result<(Vec<Item>, Recovered)> {
     Ok((items, recovered))
 }
 
+/// An empty WAL in [`DIR`].
+pub(crate) fn empty_wal(env: &Arc<dyn Env>) -> Wal {
+    let (_, nothing) = read_back(&recovery(env)).unwrap();
+    Wal::start(settings(env), &nothing, EDIT).unwrap()
+}
+
 /// A WAL being written, and what was written to it.
 struct Writer {
     wal: Wal,
@@ -80,8 +86,7 @@ fn simulated() -> (SimEnv, Arc<dyn Env>, Writer) {
 
 impl Writer {
     fn new(env: &Arc<dyn Env>) -> Self {
-        let (_, nothing) = read_back(&recovery(env)).unwrap();
-        Self { wal: Wal::start(settings(env), &nothing, EDIT).unwrap(), written: Vec::new(), group: Group::new() }
+        Self { wal: empty_wal(env), written: Vec::new(), group: Group::new() }
     }
 
     fn reopen(env: &Arc<dyn Env>) -> Self {

@@ -29,8 +29,8 @@
 //! * Rotating a memtable makes it immutable and opens a new one. This happens only between groups,
 //!   so that no group, and no batch, spans two memtables.
 //! * The leader never waits for background work. **Write throttling** delays writers, and a **write
-//!   stall** stops them until a flush has ended; both before they join. Large
-//!   writes take turns first, so that the memory of those in progress is bounded (`admission`).
+//!   stall** stops them until a flush has ended; both before they join. Large writes take turns
+//!   between the two, so that the memory of those in progress is bounded (`admission`).
 //! * An ingested run is installed between groups, by a thread that has the lead without a group. It
 //!   waits for a flush, and writers wait with it.
 //! * Before a sync the leader gives recent writers a little time to join; see `gather`.

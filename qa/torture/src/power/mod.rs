@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 
 use tamarack_testing::Random;
 
-use crate::child::Task;
+use crate::child::{Storage, Task};
 use crate::clock::now_ns;
 use crate::design::Design;
 use crate::mount::{Mount, run_program};
@@ -121,8 +121,7 @@ fn lose_power(
         operator_seed: random.next(),
         streams: writers.streams.clone(),
         from: writers.reached.clone(),
-        may_fail: true,
-        has_faults: false,
+        storage: Storage::MayFail,
         is_small_disk: false,
     };
     let mut child = Running::start(mounted.path(), &dir.join("stderr"), &task)?;

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 
 use tamarack_testing::Random;
 
-use crate::child::Task;
+use crate::child::{Storage, Task};
 use crate::clock::now_ns;
 use crate::kill::check;
 use crate::mount::{Mount, on_tmpfs};
@@ -69,14 +69,14 @@ fn one_database(run: &mut Run, dir: &Path, disk: &Mount, mib: u64) -> Outcome {
     while run.has_time() {
         let life = Duration::from_millis(1000 * LIFE.0 + random.below(1000 * (LIFE.1 - LIFE.0)));
         let life = life.min(run.time_left());
-        let (operator_seed, has_faults) = (random.next(), random.one_in(2));
+        let operator_seed = random.next();
+        let storage = if random.one_in(2) { Storage::FailsAtRandom } else { Storage::Works };
         let task = Task {
             design_seed,
             operator_seed,
             streams: writers.streams.clone(),
             from: writers.reached.clone(),
-            may_fail: has_faults,
-            has_faults,
+            storage,
             is_small_disk: true,
         };
         let (told, some) = live(dir, disk, &task, life)?;
@@ -105,7 +105,7 @@ fn live(dir: &Path, disk: &Mount, task: &Task, life: Duration) -> Outcome<(Told,
     let (status, told) = child.wait()?;
     // Only with the error of a call that failed, never with one of the database's own finding.
     let is_of_system = |error: &String| error.contains("(os error ");
-    let may_end = task.has_faults && status.success() && told.errors.iter().all(is_of_system);
+    let may_end = task.storage == Storage::FailsAtRandom && status.success() && told.errors.iter().all(is_of_system);
     if !told.wrong.is_empty() || !may_end && (!told.errors.is_empty() || status.code().is_some()) {
         let errors = fs::read_to_string(dir.join("stderr")).unwrap_or_default();
         Err(format!("a child ended by itself, {status}: {:?} {:?} {errors}", told.wrong, told.errors))?;

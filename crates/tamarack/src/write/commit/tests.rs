@@ -18,7 +18,6 @@ use crate::error::{Error, Result};
 use crate::events::{Event, Events};
 use crate::format::edit::{Change, Edit};
 use crate::format::meta::{EditNumber, TreeId};
-use crate::journal::Tail;
 use crate::memory::Budget;
 use crate::merge::Source as _;
 use crate::stats::Counters;
@@ -27,11 +26,9 @@ use crate::table::TableStorage;
 use crate::tree::state::Tree;
 use crate::tree::table_file::TableFiles;
 use crate::tree::version::Version;
-use crate::wal::{Position, RecoverySettings, Wal, WalSettings, recover};
+use crate::wal::Wal;
+use crate::wal::tests::{DATABASE, DIR, empty_wal};
 use crate::write::{Batch, CommitQueue, CommitSettings, Durability, IntervalSync, Write};
-
-const DIR: &str = "/db";
-const DATABASE: u64 = 7;
 
 /// A commit queue and what it writes to.
 struct Stage {
@@ -46,7 +43,7 @@ struct Stage {
 impl Stage {
     fn new(env: Arc<dyn Env>, settings: CommitSettings) -> Arc<Self> {
         env.create_dir(Path::new(DIR), step::DATABASE_CREATE).unwrap();
-        let wal = Arc::new(new_wal(&env));
+        let wal = Arc::new(empty_wal(&env));
         let files = TableFiles::new(TableStorage::buffered(env.clone(), 0), Path::new(DIR));
         let version = Arc::new(Version::new(DATABASE, files));
         let lock = env.lock(&Path::new(DIR).join("LOCK")).unwrap();
@@ -125,21 +122,6 @@ impl Work for Flusher {
         flush(&self.tree);
         Progress::IdleUntil(in_a_second)
     }
-}
-
-fn new_wal(env: &Arc<dyn Env>) -> Wal {
-    let settings = RecoverySettings {
-        env: env.clone(),
-        dir: DIR.into(),
-        database: DATABASE,
-        flushed_through: Sequence::ZERO,
-        last_edit: EditNumber(1),
-        durable: Position(0),
-        tail: Tail::Strict,
-    };
-    let nothing = recover(&settings, &mut |_, _| Ok(())).unwrap();
-    let settings = WalSettings { env: env.clone(), dir: DIR.into(), database: DATABASE, allocate_bytes: 1024 };
-    Wal::start(settings, &nothing, EditNumber(1)).unwrap()
 }
 
 fn settings() -> CommitSettings {
