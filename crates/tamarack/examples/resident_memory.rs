@@ -15,8 +15,8 @@
 //! one may write (1; opening 100,000 iterators takes as long as it takes). With `--check`, the
 //! status is 1 if a scene exceeds its bound. Linux only.
 //!
-//! The scenes of open iterators exceed it by far: each iterator pins cursors and blocks. That of
-//! huge values under tiering exceeds it by some MiB; the others keep it.
+//! The scenes of open iterators exceed it by far: each iterator pins cursors and blocks. The others
+//! keep it.
 
 #[path = "resident_memory/measure.rs"]
 mod measure;

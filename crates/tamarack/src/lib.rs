@@ -81,6 +81,7 @@
     expect(dead_code, reason = "tests of parts ask the parts for more than the engine does")
 )]
 
+mod admission;
 mod cache;
 mod checkpoint;
 mod collect;

@@ -252,6 +252,17 @@ impl Account {
         self.bytes(MemoryPart::Iterators) > self.budget.total_bytes / 8
     }
 
+    /// Returns true if blocks that readers pin take so much that scans should release large blocks
+    /// whose entries are not next.
+    pub fn pinned_blocks_are_many(&self) -> bool {
+        self.pinned_bytes() > self.budget.total_bytes / 8
+    }
+
+    /// As [`Account::pinned_blocks_are_many`], of flushes and compactions.
+    pub fn blocks_of_compactions_are_many(&self) -> bool {
+        self.bytes(MemoryPart::Compactions) > self.budget.total_bytes / 8
+    }
+
     /// Returns true if flushes and compactions take so much that no further compaction should
     /// start.
     pub fn compactions_are_large(&self) -> bool {

@@ -75,7 +75,10 @@ options! {
         /// [`crate::MemoryStats::over_bytes`] shows by how much.
         ///
         /// Writes of more than a 64th of the largest size take turns, so that those in progress
-        /// take no more than two of the largest.
+        /// take no more than two of the largest; so do reads of such values for queries. While
+        /// pinned blocks take more than an eighth of the budget, a scan over many runs keeps large
+        /// values in memory only where they are next, and reads them twice; so do compactions while
+        /// they take as much.
         ///
         /// Resident memory of the process is larger than the account
         /// ([`crate::MemoryStats::total_bytes`]), for four reasons:

@@ -104,6 +104,7 @@ const LAYERS: &[Layer] = &[
             "events",
             "stats",
             "memory",
+            "admission",
             "entry",
             "error",
             "measure",

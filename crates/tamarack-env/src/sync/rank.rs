@@ -39,6 +39,8 @@ pub enum Rank {
     Design,
     /// The bytes of large writes in progress.
     LargeWrites,
+    /// The bytes of large blocks that are being read for queries.
+    LargeReads,
     /// The commit queue: the group that writers join, and whether somebody leads.
     CommitQueue,
     /// What only the leader of a commit group touches: the next sequence and the active memtable.

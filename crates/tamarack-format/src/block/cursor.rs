@@ -33,7 +33,7 @@ use crate::prefixes::common_prefix;
 const KEYS_BYTES_MIN: usize = 64;
 
 /// A position in a block, with the key assembled. It does not own the block: every call must get
-/// the block of the last seek.
+/// the block of the last seek, or the same block once more, read again.
 ///
 /// A new cursor has no position, nor does one that stepped past either end or met a flaw.
 #[derive(Debug, Default)]
@@ -68,6 +68,12 @@ impl BlockCursor {
             kind: slot.kind,
             value: block.value(slot),
         })
+    }
+
+    /// The place of the current entry, for which no block is needed.
+    #[inline]
+    pub fn place(&self) -> Option<(&[u8], Sequence)> {
+        self.slot.as_ref().map(|slot| (&self.keys[self.key_start..], slot.sequence))
     }
 
     /// Returns true if the cursor is at an entry.

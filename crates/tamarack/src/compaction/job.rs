@@ -35,8 +35,8 @@ use crate::format::key_range::key_after;
 use crate::memtable::Memtable;
 use crate::merge::{MergedSource, Piece, Retain, Source, Span, split};
 use crate::mistake::{self, Mistake};
-use crate::table::{FilterSettings, ReadPolicy};
-use crate::tree::memtable_or_run::MemtableOrRun;
+use crate::table::{FilterSettings, ReadPolicy, ScanVolume};
+use crate::tree::memtable_or_run::{MemtableOrRun, settle};
 use crate::tree::run::Run;
 use crate::tree::slice::Slice;
 use crate::tree::state::ImmutableMemtable;
@@ -326,6 +326,9 @@ impl JobPart {
                 open.output.add(entry)?;
             }
             open.entries.next()?;
+            if open.entries.some_wait() {
+                settle(&mut open.entries)?;
+            }
         }
         Ok(Copied { reached: Reached::End, bytes: copied })
     }
@@ -334,12 +337,14 @@ impl JobPart {
         let Inputs { buffer, runs, .. } = Inputs::of(&self.task, tree);
         let buffer = buffer.map(|buffer| buffer.cursor().into());
         let runs = runs.iter().map(|run| run.within(&self.range)).filter(|run| !run.is_empty());
-        let runs = runs.map(|run| Arc::new(run).cursor(ReadPolicy::Sequential).into());
+        let volume = Arc::new(ScanVolume::default().releasing(context.account().piece_bytes()));
+        let runs = runs.map(|run| Arc::new(run).cursor(ReadPolicy::Sequential).input_of(&volume).into());
         let mut entries = MergedSource::new(buffer.into_iter().chain(runs).collect())?;
         match &self.range.from {
             None => entries.seek_first()?,
             Some(key) => entries.seek(key, Sequence::MAX)?,
         }
+        settle(&mut entries)?;
         if let Some(range_delete) = tree.range_deletes().first() {
             match *range_delete {}
         }

@@ -79,6 +79,11 @@ impl OutputContext {
         Self { settings, env, manifest, account, digests }
     }
 
+    /// The memory account that outputs are charged to.
+    pub fn account(&self) -> &Account {
+        &self.account
+    }
+
     /// Sets whether tables that begin from now on store the digests of their keys.
     pub fn keep_digests(&self, keep: bool) {
         self.digests.store(keep, Ordering::Relaxed);

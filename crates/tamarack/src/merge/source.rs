@@ -53,11 +53,11 @@ pub trait Source {
     fn shared(&self) -> Option<usize> {
         None
     }
-    /// The key at which the cursor waits: it has no position, although more entries follow that
-    /// cost I/O to reach. All of these come after the place before all versions of that key, or
+    /// The place at which the cursor waits: [`Source::entry`] is `None`, although more entries
+    /// follow that cost I/O or memory to reach. All of these are at that place or come after it, or
     /// going backward before it. The merging iterator lets a source continue only if no other
     /// source comes before; how to continue is the source's own matter.
-    fn waits_at(&self) -> Option<&[u8]> {
+    fn waits_at(&self) -> Option<(&[u8], Sequence)> {
         None
     }
     /// The value of the entry that the last [`Source::prev`] left, if no call since then has moved

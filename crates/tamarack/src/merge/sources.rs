@@ -151,6 +151,12 @@ impl<S: Source> MergedSource<S> {
         &mut self.sources
     }
 
+    /// The sources that the last step has not moved. As for [`MergedSource::sources_mut`].
+    pub fn unmoved_mut(&mut self) -> impl Iterator<Item = &mut S> {
+        let moved = self.moved;
+        self.sources.iter_mut().enumerate().filter(move |(source, _)| *source != moved).map(|(_, cursor)| cursor)
+    }
+
     /// Returns false if no source waits ([`Source::waits_at`]). Callers with sources that can wait
     /// check this after each seek and each step, and call [`MergedSource::settle`] if some do.
     #[inline]
@@ -158,17 +164,18 @@ impl<S: Source> MergedSource<S> {
         self.some_wait
     }
 
-    /// While the source that comes first waits, calls `go_on` with the key at which it waits, to
-    /// move it and any others that wait at the same key; until the first source is at an entry, or
-    /// none is left.
+    /// While the source that comes first waits, calls `go_on` with the place at which it waits, to
+    /// move it and any others that wait at the same place; until the first source is at an entry,
+    /// or none is left.
     ///
     /// # Errors
     /// Those of `go_on`; the cursor then has no position.
     #[cold]
-    pub fn settle(&mut self, mut go_on: impl FnMut(&mut [S], &[u8]) -> Result<()>) -> Result<()> {
-        while let Some(key) = self.winner.and_then(|first| self.sources[first].waits_at()).map(<[u8]>::to_vec) {
+    pub fn settle(&mut self, mut go_on: impl FnMut(&mut [S], (&[u8], Sequence)) -> Result<()>) -> Result<()> {
+        while let Some((key, sequence)) = self.winner.and_then(|first| self.sources[first].waits_at()) {
+            let key = key.to_vec();
             self.winner = None;
-            go_on(&mut self.sources, &key)?;
+            go_on(&mut self.sources, (&key, sequence))?;
             self.play_all();
         }
         Ok(())
@@ -298,10 +305,9 @@ impl<S: Source> MergedSource<S> {
     }
 }
 
-/// The place of a source: its entry, or before all versions of the key at which it waits.
+/// The place of a source: that of its entry, or at which it waits.
 fn place_of(source: &impl Source) -> Option<(&[u8], Sequence)> {
-    let waits = || source.waits_at().map(|key| (key, Sequence::MAX));
-    source.entry().map(|entry| (entry.key, entry.sequence)).or_else(waits)
+    source.entry().map(|entry| (entry.key, entry.sequence)).or_else(|| source.waits_at())
 }
 
 impl Codes {

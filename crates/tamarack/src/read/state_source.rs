@@ -14,7 +14,8 @@
 //!
 //! Steps are those of [`MergedSource`]: each run reads its further blocks by itself. During a
 //! compaction, runs end or begin at the keys that it has not handed over yet. What is behind such a
-//! cut is read when the scan gets there, for all runs that wait at it at once.
+//! cut is read when the scan gets there, for all runs that wait at it at once. Large blocks are
+//! read one at a time, and while memory is short only where they are next ([`crate::table`]).
 //!
 //! Tests: `tests/suite/reads.rs`, on a simulated device that takes a fixed time for each read.
 
@@ -31,7 +32,7 @@ use crate::memory::{self, Charge};
 use crate::merge::{MergedSource, SeekTarget, Source};
 use crate::stats::{LookupCounters, LookupKind, Reader};
 use crate::table::{ReadPolicy, ScanVolume};
-use crate::tree::memtable_or_run::MemtableOrRun;
+use crate::tree::memtable_or_run::{MemtableOrRun, waiting};
 use crate::tree::run::RunCursor;
 use crate::tree::state::State;
 
@@ -58,7 +59,9 @@ impl StateSource {
             state.memtables().filter(|memtable| !memtable.is_empty()).map(|memtable| memtable.cursor().into());
         // Before all entries of a key.
         let [from, to] = [&range.from, &range.to].map(|key| key.as_deref().map(|key| (key, Sequence::MAX)));
-        let volume = Arc::new(ScanVolume::between(from, to));
+        let volume = ScanVolume::between(from, to);
+        let large_bytes = state.active.account().map(|account| account.piece_bytes());
+        let volume = Arc::new(large_bytes.into_iter().fold(volume, ScanVolume::releasing));
         if let Some(range_delete) = state.tree().range_deletes().first() {
             match *range_delete {}
         }
@@ -95,12 +98,15 @@ impl StateSource {
         if self.merged.some_wait() { went.and_then(|()| self.settle()) } else { went }
     }
 
-    /// Continues runs that wait at a cut, if that cut is next: all runs at the same cut together.
+    /// Continues runs that wait at a cut, if that cut is next: all runs at the same cut together;
+    /// or the run whose large block is next.
     #[cold]
     fn settle(&mut self) -> Result<()> {
-        self.merged.settle(|parts, cut| {
-            read_for(waiting(parts, cut), None);
-            let went = waiting(parts, cut).into_iter().try_for_each(RunCursor::go_on);
+        // They may be in large blocks.
+        self.merged.unmoved_mut().filter_map(MemtableOrRun::run).for_each(RunCursor::forget_left);
+        self.merged.settle(|parts, place| {
+            read_for(waiting(parts, place).collect(), None);
+            let went = waiting(parts, place).try_for_each(RunCursor::go_on);
             if went.is_err() {
                 forget(parts);
             }
@@ -113,11 +119,6 @@ impl StateSource {
 /// another.
 fn forget(parts: &mut [MemtableOrRun]) {
     parts.iter_mut().filter_map(MemtableOrRun::run).for_each(RunCursor::leave);
-}
-
-/// Returns the runs that wait at the cut at this key.
-fn waiting<'a>(parts: &'a mut [MemtableOrRun], cut: &[u8]) -> Vec<&'a mut RunCursor> {
-    parts.iter_mut().filter_map(MemtableOrRun::run).filter(|run| run.waits_at() == Some(cut)).collect()
 }
 
 /// Reads concurrently the blocks that these runs need to seek to `place`, or to continue from their

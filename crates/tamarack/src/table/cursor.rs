@@ -4,6 +4,12 @@
 //! the fences; steps past the end of a data block use the index to move to the neighbour. A cursor
 //! that stays in one block reads nothing.
 //!
+//! # Large blocks
+//!
+//! While memory is short, a cursor releases a large block as soon as it has found its entry there,
+//! and waits ([`Source::waits_at`]): it keeps the key. [`TableCursor::go_on`] reads the block once
+//! more. Only the cursors of a [`ScanVolume`] that says so do this.
+//!
 //! # Seeks of many cursors at once
 //!
 //! A caller that seeks with many cursors first asks each for the read it needs
@@ -24,7 +30,7 @@ use crate::error::Result;
 use crate::format::block::{Block, BlockCursor};
 use crate::format::stored::{BlockHandle, Flaw};
 use crate::format::{SharedBlock, SharedFences};
-use crate::memory::{Charged, MemoryPart};
+use crate::memory::{Account, Charged, MemoryPart};
 use crate::merge::{SeekTarget, Source};
 use crate::stats::Reader;
 
@@ -124,6 +130,28 @@ impl Pieces {
         Ok(Charged::share(block, Block::memory_bytes, Some(account), MemoryPart::Compactions))
     }
 
+    /// The data block once more after its release.
+    fn released_data_block(&mut self, table: &Table, handle: &BlockHandle) -> Result<SharedBlock> {
+        let storage = &table.storage;
+        let is_cached = self.policy == ReadPolicy::Cached;
+        if let Some(block) = is_cached.then(|| storage.cache().get(table.meta.id, handle.offset)).flatten() {
+            return Ok(block);
+        }
+        let block = self.window.block_or_read(table, handle, Direction::Forward, 0, ByteBuffer::new())?;
+        if is_cached {
+            return Ok(storage.share(block));
+        }
+        Ok(Charged::share(block, Block::memory_bytes, Some(storage.account()), MemoryPart::Compactions))
+    }
+
+    /// Returns true if memory is so short that a large block should be released.
+    fn is_memory_short(&self, account: &Account) -> bool {
+        match self.policy {
+            ReadPolicy::Cached => account.pinned_blocks_are_many(),
+            ReadPolicy::Sequential => account.blocks_of_compactions_are_many(),
+        }
+    }
+
     fn cached_data_block(&mut self, table: &Table, lower: &IndexPosition, direction: Direction) -> Result<SharedBlock> {
         let cache = table.storage.cache();
         let handle = &lower.handle();
@@ -198,6 +226,8 @@ impl IndexPosition {
 }
 
 /// A loaded data block and a position in it.
+///
+/// The cursor may stand without a block, which is then to be read once more.
 #[derive(Debug, Default)]
 struct DataPosition {
     block: Option<(u64, SharedBlock)>,
@@ -297,6 +327,32 @@ impl TableCursor {
         self.data.stands()
     }
 
+    /// The key of the current entry, or of the one at which it waits.
+    #[inline]
+    pub fn key(&self) -> Option<&[u8]> {
+        self.data.cursor.place().map(|(key, _)| key)
+    }
+
+    /// Reads the block of the entry at which it waits, and is at that entry then. No effect if it
+    /// does not wait.
+    ///
+    /// # Errors
+    /// Errors of reading, which leave it without a position.
+    pub fn go_on(&mut self) -> Result<()> {
+        if self.waits_at().is_none() {
+            return Ok(());
+        }
+        let handle = self.lower.as_ref().expect("a cursor that stands has a lower index block").handle();
+        let read = self.pieces.released_data_block(&self.table, &handle);
+        let read = read.map(|block| self.data.block = Some((handle.offset, block)));
+        self.settle(read)
+    }
+
+    /// Releases the value that the last step backward left, as another cursor has moved since.
+    pub fn forget_left(&mut self) {
+        self.left = None;
+    }
+
     /// The block of the current entry, so that the value can be kept without a copy.
     pub fn block(&self) -> Option<&SharedBlock> {
         self.entry().and(self.data.block.as_ref().map(|(_, block)| block))
@@ -347,6 +403,10 @@ impl TableCursor {
         }
         if let Some(block) = self.table.cached(&handle) {
             self.data.stand_before(&handle, block);
+            return Ok(false);
+        }
+        if self.pieces.volume.is_large(handle.bytes) {
+            // The seek reads it by itself, so that no two are read at once.
             return Ok(false);
         }
         let lower = self.lower.as_ref().expect("it was loaded now or before");
@@ -515,7 +575,9 @@ impl TableCursor {
     /// Ends a seek: the cursor has left no entry by a step.
     fn land(&mut self, result: Result<()>) -> Result<()> {
         self.data.cursor.leapt();
-        self.settle(result)
+        self.settle(result)?;
+        self.release_large_block();
+        Ok(())
     }
 
     /// Removes the position after an error.
@@ -524,6 +586,15 @@ impl TableCursor {
             self.data.leave();
         }
         result
+    }
+
+    /// Releases the block that was just entered, if it is large and memory is short: the cursor
+    /// waits if it is at an entry of it.
+    fn release_large_block(&mut self) {
+        let bytes = self.data.block.as_ref().map_or(0, |(_, block)| block.memory_bytes());
+        if self.pieces.volume.is_large(bytes) && self.pieces.is_memory_short(self.table.storage.account()) {
+            self.data.block = None;
+        }
     }
 
     fn try_seek_first(&mut self) -> Result<()> {
@@ -562,14 +633,18 @@ impl TableCursor {
     fn leave_block_backward(&mut self) -> Result<()> {
         self.left = self.data.block.as_ref().map(|(_, block)| block.clone());
         let result = self.last_of_previous_block();
-        self.settle(result)
+        self.settle(result)?;
+        self.release_large_block();
+        Ok(())
     }
 
     /// Moves to the next block.
     #[cold]
     fn leave_block_forward(&mut self) -> Result<()> {
         let result = self.first_of_next_block();
-        self.settle(result)
+        self.settle(result)?;
+        self.release_large_block();
+        Ok(())
     }
 }
 
@@ -613,6 +688,11 @@ impl Source for TableCursor {
     fn entry(&self) -> Option<Entry<'_>> {
         let entry = self.data.entry()?;
         Some(Entry { sequence: entry.sequence.with_base(self.base), ..entry })
+    }
+
+    fn waits_at(&self) -> Option<(&[u8], Sequence)> {
+        let (key, sequence) = self.data.cursor.place().filter(|_| self.data.block.is_none())?;
+        Some((key, sequence.with_base(self.base)))
     }
 
     #[inline]

@@ -509,6 +509,12 @@ impl Table {
         self.index.top().handle(0).offset
     }
 
+    /// Reads a data block for a query. Large ones take turns, so that those in progress are bounded.
+    pub(super) fn read_for_query(&self, handle: &BlockHandle, reader: Reader) -> Result<Block> {
+        let _turn = self.storage.large_reads.admit(handle.bytes as u64);
+        self.file.read_block(handle, reader)
+    }
+
     /// A data block from the cache.
     #[inline]
     pub(super) fn cached(&self, handle: &BlockHandle) -> Option<SharedBlock> {
@@ -627,7 +633,7 @@ impl Fetch for ReadThrough<'_> {
             return Ok(Some((block, BlockOrigin::Cache)));
         }
         self.tally.data_block_read();
-        let block = table.storage.share(table.file.read_block(handle, Reader::Get)?);
+        let block = table.storage.share(table.read_for_query(handle, Reader::Get)?);
         Ok(Some((block, BlockOrigin::Storage)))
     }
 

@@ -21,11 +21,13 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use tamarack_env::sync::Rank;
 use tamarack_env::{Access, Env, ReadQueue, ReadRequest};
 
 use super::filter_slots::{FilterSlots, PinnedFilters};
 use super::index::IndexBudget;
 use super::open_files::{OpenFiles, PooledFile};
+use crate::admission::Admission;
 use crate::cache::BlockCache;
 use crate::format::SharedBlock;
 use crate::format::block::Block;
@@ -43,6 +45,8 @@ pub struct TableStorage {
     pub(super) filter_slots: FilterSlots,
     counters: Arc<ReadCounters>,
     lookups: LookupCounters,
+    /// Bounds the memory of large blocks that are being read for queries.
+    pub(super) large_reads: Admission,
 }
 
 /// How the files of tables are opened.
@@ -76,7 +80,10 @@ impl TableStorage {
         let index_budget = IndexBudget::new(index_bytes, account.clone());
         let lookups = LookupCounters::new(env.clone());
         let filter_slots = FilterSlots::default();
-        Arc::new(Self { env, files, cache, account, index_budget, filter_slots, counters: Arc::default(), lookups })
+        // A block of the largest value; see `Options::memory_bytes`.
+        let large_reads = Admission::new(Rank::LargeReads, account.budget().total_bytes / 8);
+        let counters = Arc::default();
+        Arc::new(Self { env, files, cache, account, index_budget, filter_slots, counters, lookups, large_reads })
     }
 
     /// Makes a storage with the page cache and a block cache of its own.

@@ -141,7 +141,10 @@ impl Window {
     ) -> Result<Block> {
         if !self.holds(handle) {
             if handle.bytes >= SEQUENTIAL_BYTES {
-                return table.file.read_block(handle, self.reader);
+                return match self.reader {
+                    Reader::Scan => table.read_for_query(handle, Reader::Scan),
+                    reader => table.file.read_block(handle, reader),
+                };
             }
             self.read(table, handle, direction, ahead_bytes)?;
         }
@@ -209,13 +212,15 @@ fn piece(handle: &BlockHandle, direction: Direction, bytes: u64, data_end: u64) 
     (start, end.max(handle.end()))
 }
 
-/// The state that the cursors of one scan share: its range, and the bytes of read-ahead that they
-/// have used.
+/// The state that the cursors of one scan or compaction share: its range, and the bytes of
+/// read-ahead that they have used.
 #[derive(Debug, Default)]
 pub struct ScanVolume {
     used_bytes: AtomicU64,
     from: Option<(Vec<u8>, Sequence)>,
     to: Option<(Vec<u8>, Sequence)>,
+    /// The size from which a block is large; see [`ScanVolume::releasing`]. `None` if none is.
+    large_bytes: Option<usize>,
 }
 
 impl ScanVolume {
@@ -223,7 +228,21 @@ impl ScanVolume {
     /// `to`. Cursors may skip these; they read nothing for them.
     pub fn between(from: Option<(&[u8], Sequence)>, to: Option<(&[u8], Sequence)>) -> Self {
         let owned = |place: (&[u8], Sequence)| (place.0.to_vec(), place.1);
-        Self { used_bytes: AtomicU64::new(0), from: from.map(owned), to: to.map(owned) }
+        Self { used_bytes: AtomicU64::new(0), from: from.map(owned), to: to.map(owned), large_bytes: None }
+    }
+
+    /// Lets cursors release blocks of `large_bytes` and more while memory is short, and wait
+    /// ([`crate::merge::Source::waits_at`]) until the entry is next. They read the block once more
+    /// then: of many runs with values of some MiB, one has its block in memory and not all.
+    #[must_use]
+    pub fn releasing(mut self, large_bytes: usize) -> Self {
+        self.large_bytes = Some(large_bytes);
+        self
+    }
+
+    /// Returns true if a block of so many bytes is to be released while memory is short.
+    pub(super) fn is_large(&self, bytes: usize) -> bool {
+        self.large_bytes.is_some_and(|large| bytes >= large)
     }
 
     /// The lower bound of the scan, if any.

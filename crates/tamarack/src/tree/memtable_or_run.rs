@@ -7,7 +7,7 @@
 use crate::entry::{Entry, Sequence};
 use crate::error::Result;
 use crate::memtable::MemtableCursor;
-use crate::merge::Source;
+use crate::merge::{MergedSource, Source};
 use crate::tree::run::RunCursor;
 
 /// A cursor over a memtable or a run.
@@ -27,6 +27,24 @@ impl MemtableOrRun {
             Self::Run(run) => Some(run),
         }
     }
+}
+
+/// Lets the runs that wait continue, each by itself, until the source that comes first is at an
+/// entry.
+///
+/// # Errors
+/// Errors of reading.
+#[cold]
+pub fn settle(merged: &mut MergedSource<MemtableOrRun>) -> Result<()> {
+    merged.settle(|parts, place| waiting(parts, place).try_for_each(RunCursor::go_on))
+}
+
+/// Returns the runs that wait at a place.
+pub fn waiting<'a>(
+    parts: &'a mut [MemtableOrRun],
+    place: (&'a [u8], Sequence),
+) -> impl Iterator<Item = &'a mut RunCursor> {
+    parts.iter_mut().filter_map(MemtableOrRun::run).filter(move |run| run.waits_at() == Some(place))
 }
 
 impl From<MemtableCursor> for MemtableOrRun {
@@ -88,7 +106,7 @@ impl Source for MemtableOrRun {
         either!(self, source => source.shared())
     }
 
-    fn waits_at(&self) -> Option<&[u8]> {
+    fn waits_at(&self) -> Option<(&[u8], Sequence)> {
         either!(self, source => source.waits_at())
     }
 

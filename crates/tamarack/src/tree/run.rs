@@ -232,21 +232,23 @@ struct Waiting {
 }
 
 impl CursorPlace {
-    /// Returns true if the cursor, which moved in this direction, is on an entry of the slice.
+    /// Returns true if the cursor, which moved in this direction, is on an entry of the slice, or
+    /// waits at one.
     #[inline]
     fn is_before_end(&self) -> bool {
         match self.slice.to() {
             None => self.cursor.stands(),
-            Some(to) => self.cursor.entry().is_some_and(|entry| entry.key < &**to),
+            Some(to) => self.cursor.key().is_some_and(|key| key < &**to),
         }
     }
 
-    /// Returns true if the cursor, which moved in this direction, is on an entry of the slice.
+    /// Returns true if the cursor, which moved in this direction, is on an entry of the slice, or
+    /// waits at one.
     #[inline]
     fn is_after_begin(&self) -> bool {
         match self.slice.from() {
             None => self.cursor.stands(),
-            Some(from) => self.cursor.entry().is_some_and(|entry| &**from <= entry.key),
+            Some(from) => self.cursor.key().is_some_and(|key| &**from <= key),
         }
     }
 }
@@ -290,15 +292,33 @@ impl RunCursor {
         self.enter(index, |here| here.cursor.prepare(here.slice.end_place(is_forward)))
     }
 
-    /// Continues from the cut at which it waits to the first entry behind it, or to the next cut.
-    /// No effect if it does not wait.
+    /// Continues from the cut at which it waits to the first entry behind it, or to the next cut;
+    /// or reads the large block of the entry at which it waits. No effect if it does not wait.
     ///
     /// # Errors
     /// Errors of reading, which leave it unpositioned.
     pub fn go_on(&mut self) -> Result<()> {
-        let Some(Waiting { index, is_forward }) = self.waiting.take() else { return Ok(()) };
+        let Some(Waiting { index, is_forward }) = self.waiting.take() else {
+            return if self.place.is_some() { self.step(|place| place.cursor.go_on()) } else { Ok(()) };
+        };
         self.enter(index, |here| here.cursor.seek_to(here.slice.end_place(is_forward)))?;
         if is_forward { self.settle_forward() } else { self.settle_backward() }
+    }
+
+    /// Shares `volume` with the other inputs of a compaction, which may let cursors release large
+    /// blocks: see [`ScanVolume::releasing`].
+    #[must_use]
+    pub fn input_of(mut self, volume: &Arc<ScanVolume>) -> Self {
+        self.volume = volume.clone();
+        self
+    }
+
+    /// Releases the value that the last step backward left, as another cursor has moved since.
+    pub fn forget_left(&mut self) {
+        self.left = None;
+        if let Some(place) = &mut self.place {
+            place.cursor.forget_left();
+        }
     }
 
     /// Resets the cursor: unpositioned, nothing prepared.
@@ -500,11 +520,11 @@ impl Source for RunCursor {
         self.place.as_ref()?.cursor.entry()
     }
 
-    fn waits_at(&self) -> Option<&[u8]> {
-        let Waiting { index, is_forward } = self.waiting?;
+    fn waits_at(&self) -> Option<(&[u8], Sequence)> {
+        let Some(Waiting { index, is_forward }) = self.waiting else { return self.place.as_ref()?.cursor.waits_at() };
         let slice = self.run.slices.get(index).expect("there is a slice with that index");
         let cut = if is_forward { slice.from() } else { slice.to() };
-        Some(cut.expect("it waits at cuts only"))
+        Some((cut.expect("it waits at cuts only"), Sequence::MAX))
     }
 
     #[inline]

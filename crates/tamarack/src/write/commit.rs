@@ -30,7 +30,7 @@
 //!   so that no group, and no batch, spans two memtables.
 //! * The leader never waits for background work. **Write throttling** delays writers, and a **write
 //!   stall** stops them until a flush has ended; both before they join. Large writes take turns
-//!   between the two, so that the memory of those in progress is bounded (`admission`).
+//!   between the two, so that the memory of those in progress is bounded ([`Admission`]).
 //! * An ingested run is installed between groups, by a thread that has the lead without a group. It
 //!   waits for a flush, and writers wait with it.
 //! * Before a sync the leader gives recent writers a little time to join; see `gather`.
@@ -50,6 +50,7 @@ use tamarack_env::Env;
 use tamarack_env::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use tamarack_env::sync::{Condvar, Mutex, MutexGuard, Rank, thread};
 
+use crate::admission::Admission;
 use crate::database::{Activity, Database};
 use crate::entry::Sequence;
 use crate::error::{Error, Result};
@@ -61,7 +62,6 @@ use crate::mistake::{self, Mistake};
 use crate::stats::Counters;
 use crate::tree::state::Tree;
 use crate::wal::{Position, Wal};
-use crate::write::admission::Admission;
 use crate::write::batch::{Batch, Write};
 use crate::write::interval::IntervalSync;
 use crate::write::reserve::Reserve;
@@ -228,7 +228,7 @@ impl CommitQueue {
         let looked = wal.end();
         Self {
             memtable_bytes: AtomicU64::new(settings.memtable_bytes),
-            admission: Admission::new(settings.write_bytes_max),
+            admission: Admission::new(Rank::LargeWrites, settings.write_bytes_max),
             settings,
             env,
             wal,

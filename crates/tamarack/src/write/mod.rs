@@ -2,7 +2,6 @@
 //!
 //! Knows neither reads nor flushes; they meet in [`crate::tree::state`].
 
-pub mod admission;
 pub mod batch;
 pub mod commit;
 pub mod interval;

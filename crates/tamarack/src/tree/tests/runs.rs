@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tamarack_env::MemoryEnv;
 
 use super::model::{TREE, no_files};
+use crate::cache::BlockCache;
 use crate::entry::{Query, Sequence};
 use crate::error::{Error, Result};
 use crate::format::edit::{Change, Edit, KeyRange, RunId, SliceSpec};
@@ -14,11 +15,14 @@ use crate::format::entry::OwnedEntry;
 use crate::format::meta::{EditNumber, TableId};
 use crate::format::prefixes::common_prefix;
 use crate::format::stored::Compression;
+use crate::memory::{Account, Budget};
 use crate::merge::sorted::{Random, RandomVersions as _, SortedSource};
 use crate::merge::{MergedSource, Source};
 use crate::stats::LookupTally;
 use crate::step;
-use crate::table::{FilterKind, FilterSettings, ReadPolicy, TableBuilder, TableSettings, TableStorage};
+use crate::table::{
+    FilterKind, FilterSettings, ReadPolicy, ScanVolume, TableAccess, TableBuilder, TableSettings, TableStorage,
+};
 use crate::tree::run::{Run, RunCursor};
 use crate::tree::table_file::TableFiles;
 use crate::tree::version::Version;
@@ -26,11 +30,20 @@ use crate::tree::version::Version;
 /// A run of three tables or so with random keys and versions, some ranges cut out; and what it
 /// holds.
 fn random_run(seed: u64) -> (Arc<Run>, Vec<OwnedEntry>) {
+    let versions = Random::new(seed).versions(200);
+    random_run_of(seed, versions, Budget::unlimited())
+}
+
+/// As [`random_run`], of these versions, in a database with that budget of memory.
+fn random_run_of(seed: u64, versions: Vec<OwnedEntry>, budget: Budget) -> (Arc<Run>, Vec<OwnedEntry>) {
     let mut random = Random::new(seed);
     let env = MemoryEnv::new(seed);
     env.create_dir(Path::new("/db"), step::DATABASE_CREATE).expect("memory takes it");
-    let files = TableFiles::new(TableStorage::buffered(env.clone(), 1 << 20), Path::new("/db"));
-    let mut versions = SortedSource::new(random.versions(200)).versions().to_vec();
+    let access = TableAccess { direct: false, open_files_max: 100 };
+    let cache = Arc::new(BlockCache::new(budget.cache_bytes_max.min(1 << 20)));
+    let storage = TableStorage::new(env.clone(), cache, Account::new(budget), 0, access);
+    let files = TableFiles::new(storage, Path::new("/db"));
+    let mut versions = SortedSource::new(versions).versions().to_vec();
     versions.extend(versions.is_empty().then(|| OwnedEntry::put("k", 1, "v")));
     let mut changes = vec![
         Change::IdsUsed { tables: 100, runs: 2, compactions: 1 },
@@ -151,17 +164,17 @@ fn cursors_that_wait_at_cuts_walk_like_one_over_a_sorted_list() {
             step(&mut merged).expect("nothing fails");
             step(&mut twin).expect("nothing fails");
             let fails = random.below(20) == 0;
-            let settled = merged.settle(|cursors, cut| {
+            let settled = merged.settle(|cursors, place| {
                 waited += 1;
                 // Of some it is known before what they need.
-                for cursor in cursors.iter_mut().filter(|cursor| cursor.waits_at() == Some(cut)).step_by(2) {
+                for cursor in cursors.iter_mut().filter(|cursor| cursor.waits_at() == Some(place)).step_by(2) {
                     cursor.prepare_to_go_on()?;
                 }
                 if fails {
                     cursors.iter_mut().for_each(RunCursor::leave);
                     return Err(Error::InvalidArgument("as told".to_owned()));
                 }
-                cursors.iter_mut().filter(|cursor| cursor.waits_at() == Some(cut)).try_for_each(RunCursor::go_on)
+                cursors.iter_mut().filter(|cursor| cursor.waits_at() == Some(place)).try_for_each(RunCursor::go_on)
             });
             if settled.is_err() {
                 assert_eq!(merged.entry(), None, "seed {seed}");
@@ -175,6 +188,62 @@ fn cursors_that_wait_at_cuts_walk_like_one_over_a_sorted_list() {
         }
     }
     assert!(waited > 1000, "they waited {waited} times");
+}
+
+/// Shows that cursors of several runs that release their blocks while memory is short walk, merged,
+/// like one over a sorted list; also when a block has failed to be read once more.
+#[test]
+fn cursors_that_release_blocks_walk_like_one_over_a_sorted_list() {
+    let (mut waited, mut failed) = (0, 0);
+    for seed in 1..120 {
+        let mut random = Random::new(seed);
+        let all = random.versions(300);
+        let budget = Budget::new(1000, 0);
+        let runs: Vec<_> = (0..4)
+            .map(|part| all.iter().filter(|version| version.sequence.0 % 4 == part).cloned().collect::<Vec<_>>())
+            .filter(|versions| !versions.is_empty())
+            .map(|versions| random_run_of(random.next(), versions, budget))
+            .collect();
+        let versions: Vec<_> = runs.iter().flat_map(|(_, versions)| versions.clone()).collect();
+        let volume = Arc::new(ScanVolume::default().releasing(0));
+        let read = *random.pick(&[ReadPolicy::Cached, ReadPolicy::Sequential]);
+        let cursors = runs.iter().map(|(run, _)| match read {
+            ReadPolicy::Cached => run.cursor(read).sharing(&volume, 0),
+            ReadPolicy::Sequential => run.cursor(read).input_of(&volume),
+        });
+        let (mut merged, mut twin) = (MergedSource::new(cursors.collect()).unwrap(), SortedSource::new(versions));
+        for _ in 0..300 {
+            let choice = if twin.entry().is_some() { random.below(12) } else { random.below(4) };
+            let (key, sequence) = (random.key(), Sequence(random.below(300)));
+            let step = |source: &mut dyn Source| go(source, choice, &key, sequence);
+            let left = twin.entry().map(|entry| entry.value.to_vec());
+            step(&mut merged).expect("nothing fails");
+            step(&mut twin).expect("nothing fails");
+            if merged.some_wait() {
+                merged.unmoved_mut().for_each(RunCursor::forget_left);
+            }
+            let fails = random.below(50) == 0;
+            let settled = merged.settle(|cursors, place| {
+                waited += u64::from(place.1 < Sequence::MAX);
+                if fails {
+                    cursors.iter_mut().for_each(RunCursor::leave);
+                    return Err(Error::InvalidArgument("as told".to_owned()));
+                }
+                cursors.iter_mut().filter(|cursor| cursor.waits_at() == Some(place)).try_for_each(RunCursor::go_on)
+            });
+            if settled.is_err() {
+                failed += 1;
+                assert_eq!(merged.entry(), None, "seed {seed}");
+                twin = SortedSource::new(twin.versions().to_vec());
+                continue;
+            }
+            assert_eq!(merged.entry(), twin.entry(), "seed {seed}, step {choice}, key {key:?}");
+            if let (Some(value), 4..8) = (&left, choice) {
+                assert_eq!(merged.left(), value, "seed {seed}");
+            }
+        }
+    }
+    assert!(waited > 10_000 && failed > 100, "they waited {waited} times, {failed} reads failed");
 }
 
 /// Shows that a lookup visits exactly the versions of its key that the query may see, youngest

@@ -1,0 +1,124 @@
+//! [`Admission`]: an upper bound on the bytes of large operations in progress, of one kind.
+//!
+//! **Writes.** A write takes its size twice: in its group for the WAL, and in the memtable. The
+//! limit on the memory of memtables (see [`crate::write::commit`]) is checked before a write joins
+//! a group, so all writers that check at the same time may pass. That is nothing for small writes;
+//! with values of an eighth of the memory budget, 64 threads once took six times the budget.
+//!
+//! **Reads.** A block is not charged to the account before it has arrived. Eight threads that read
+//! blocks of an eighth of the budget together once took twice the budget.
+//!
+//! So large operations take turns: each waits here, before it takes any memory, while others have
+//! as much as is allowed.
+//!
+//! ```text
+//!   writers ──► admission ──► space in memtables ──► join, log, apply ──► done
+//!   readers ──► admission ──► read, check, decode ──► charged block
+//!               large ones: at most two of the largest size between here ─┘
+//! ```
+//!
+//! Two, so that one can be applied while the next one is logged. A small operation takes no lock.
+//! A writer that was admitted waits for flushes and for the leader only, a reader for its own read;
+//! none of these waits for admission. Flushes and compactions are not admitted: they are as few as
+//! their threads.
+//!
+//! Tests: here; `tests/memory` measures the memory of 64 threads.
+
+use tamarack_env::sync::{Condvar, Mutex, Rank};
+
+/// Operations that may be in progress at a time, of the largest size.
+const LARGEST_IN_PROGRESS: u64 = 2;
+
+/// Parts of the largest size up to which an operation counts as small: those of 64 threads take no
+/// more than one of the largest size.
+const SMALL_SHARE: u64 = 64;
+
+/// The bound on large operations in progress. See the module's documentation.
+#[derive(Debug)]
+pub struct Admission {
+    /// The size of the largest operation, in bytes.
+    largest_bytes: u64,
+    /// Bytes of the large operations in progress.
+    in_progress: Mutex<u64>,
+    /// Signalled when a large operation has ended.
+    ended: Condvar,
+}
+
+/// A large operation in progress, until it is dropped.
+#[derive(Debug)]
+#[must_use = "the operation ends when this is dropped"]
+pub struct LargeOperation<'a> {
+    admission: &'a Admission,
+    bytes: u64,
+}
+
+impl Admission {
+    /// Bounds large operations where the largest has `largest_bytes`, with a lock of that rank.
+    pub fn new(rank: Rank, largest_bytes: u64) -> Self {
+        Self { largest_bytes, in_progress: Mutex::new(rank, 0), ended: Condvar::new() }
+    }
+
+    /// Blocks while large operations in progress leave no space for one of `bytes`. Returns `None`
+    /// for a small one.
+    #[inline]
+    pub fn admit(&self, bytes: u64) -> Option<LargeOperation<'_>> {
+        (bytes > self.largest_bytes / SMALL_SHARE).then(|| self.admit_large(bytes))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn admit_large(&self, bytes: u64) -> LargeOperation<'_> {
+        let mut in_progress = self.in_progress.lock();
+        // A key may make one a little larger than the largest value; alone it always fits.
+        while *in_progress > 0 && *in_progress + bytes > LARGEST_IN_PROGRESS * self.largest_bytes {
+            in_progress = self.ended.wait(in_progress);
+        }
+        *in_progress += bytes;
+        LargeOperation { admission: self, bytes }
+    }
+}
+
+impl Drop for LargeOperation<'_> {
+    #[cold]
+    #[inline(never)]
+    fn drop(&mut self) {
+        *self.admission.in_progress.lock() -= self.bytes;
+        self.admission.ended.notify_all();
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(feature = "shuttle"))]
+mod tests {
+    use tamarack_env::sync::atomic::{AtomicU64, Ordering};
+    use tamarack_env::sync::thread;
+
+    use super::*;
+
+    /// Threads with operations of all sizes all get their turn, and large ones in progress never
+    /// exceed the bound. Every one that is larger than the bound is alone.
+    #[test]
+    fn large_operations_take_turns() {
+        let (admission, large, ended) = (Admission::new(Rank::LargeWrites, 6400), AtomicU64::new(0), AtomicU64::new(0));
+        thread::scope(|scope| {
+            for number in 0..8_u64 {
+                let (admission, large, ended) = (&admission, &large, &ended);
+                scope.spawn(move || {
+                    for turn in 0..500_u64 {
+                        let bytes = [1, 100, 101, 3000, 6400, 7000, 20_000][((number + turn) % 7) as usize];
+                        let counted = if bytes > 100 { bytes } else { 0 };
+                        let admitted = admission.admit(bytes);
+                        let now = large.fetch_add(counted, Ordering::SeqCst) + counted;
+                        assert!(now <= 12_800 || now == 20_000, "{now} bytes in progress");
+                        thread::yield_now();
+                        large.fetch_sub(counted, Ordering::SeqCst);
+                        drop(admitted);
+                        ended.fetch_add(1, Ordering::SeqCst);
+                    }
+                });
+            }
+        });
+        assert_eq!(ended.into_inner(), 8 * 500);
+        assert_eq!(*admission.in_progress.lock(), 0);
+    }
+}
