@@ -48,7 +48,7 @@ impl MemoryStats {
             cache_capacity_bytes: account.cache_capacity(),
             filters_bytes: account.bytes(MemoryPart::Filters),
             indexes_bytes: account.bytes(MemoryPart::Indexes) + account.kept_bytes(),
-            iterators_bytes: account.bytes(MemoryPart::Iterators),
+            iterators_bytes: account.scans_bytes(),
             compactions_bytes: account.bytes(MemoryPart::Compactions),
             pinned_bytes: account.pinned_bytes() + account.bytes(MemoryPart::PinnedMemtables),
             wal_bytes: account.bytes(MemoryPart::Wal),

@@ -57,8 +57,10 @@ pub enum MemoryPart {
     /// Blocks read for queries: those in the cache, index blocks that stay in memory, and those
     /// that only readers pin.
     Blocks,
-    /// Scans: their cursors and read-ahead windows.
+    /// Scans, without their cursors: read-ahead windows, and scans that rest.
     Iterators,
+    /// Cursors of scans, without the blocks that they pin.
+    Cursors,
     /// Read-ahead of flushes and compactions, and the tables they build.
     Compactions,
     /// Records on their way into the WAL.
@@ -67,11 +69,15 @@ pub enum MemoryPart {
     Tables,
 }
 
-const PARTS: usize = 9;
+const PARTS: usize = 10;
 
 /// Multiple of a memtable's size in raw bytes at which it is switched early, if it also takes more
 /// than a quarter of the budget. Entries of less than about 60 raw bytes reach it.
 const MEMORY_PER_RAW_BYTE: u64 = 2;
+
+/// Memory of a cursor with what it keeps, as a multiple of its own memory, about 1 KiB: a data
+/// block and an index block of 4 KiB, their fences, and the piece that was read for them.
+const REACH_PER_CURSOR_BYTE: u64 = 16;
 
 /// The division of a memory budget, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -127,6 +133,8 @@ pub struct Account {
     cache: OnceLock<Weak<dyn Elastic>>,
     /// True while a thread settles.
     settling: AtomicBool,
+    /// True if the cache cannot yield any more, and readers pin much, as of the last settling.
+    is_short: AtomicBool,
 }
 
 /// The bytes of one part, on a cache line of its own.
@@ -156,6 +164,7 @@ impl Account {
             kept_bytes: AtomicU64::new(0),
             cache: OnceLock::new(),
             settling: AtomicBool::new(false),
+            is_short: AtomicBool::new(false),
         })
     }
 
@@ -247,9 +256,29 @@ impl Account {
         (self.budget.total_bytes / 512).clamp(32 << 10, 512 << 10) as usize
     }
 
+    /// The bytes of scans and their cursors, without pinned blocks and memtables.
+    pub fn scans_bytes(&self) -> u64 {
+        self.bytes(MemoryPart::Iterators) + self.bytes(MemoryPart::Cursors)
+    }
+
     /// Returns true if scans take so much that they should read one block at a time.
     pub fn scans_are_many(&self) -> bool {
-        self.bytes(MemoryPart::Iterators) > self.budget.total_bytes / 8
+        self.scans_bytes() > self.budget.total_bytes / 8
+    }
+
+    /// Returns true if scans should hold no memory between two calls: their cursors, and the blocks
+    /// that these may pin, take more than an eighth of the budget; or all that readers pin does,
+    /// and the cache cannot shrink any more.
+    pub fn scans_should_rest(&self) -> bool {
+        self.bytes(MemoryPart::Cursors) > self.budget.total_bytes / (8 * REACH_PER_CURSOR_BYTE)
+            || self.is_short.load(Ordering::Relaxed) && self.is_still_short()
+    }
+
+    /// Settles, since destructors do not, and returns true if memory is short all the same.
+    #[cold]
+    fn is_still_short(&self) -> bool {
+        self.settle();
+        self.is_short.load(Ordering::Relaxed)
     }
 
     /// Returns true if blocks that readers pin take so much that scans should release large blocks
@@ -283,13 +312,13 @@ impl Account {
     /// What other parts and their reservations, and `not_cached_bytes` of blocks, leave of the
     /// budget.
     fn left_beside(&self, not_cached_bytes: u64) -> u64 {
-        use MemoryPart::{Compactions, Filters, Indexes, Iterators, Memtables, PinnedMemtables, Tables, Wal};
+        use MemoryPart::{Compactions, Cursors, Filters, Indexes, Iterators, Memtables, PinnedMemtables, Tables, Wal};
         let reserved = |part: MemoryPart| match part {
             Memtables => self.memtables_reserved.load(Ordering::Relaxed),
             Compactions => self.budget.compactions_bytes,
             _ => 0,
         };
-        let others = [Memtables, PinnedMemtables, Filters, Indexes, Iterators, Compactions, Wal, Tables];
+        let others = [Memtables, PinnedMemtables, Filters, Indexes, Iterators, Cursors, Compactions, Wal, Tables];
         let others: u64 = others.map(|part| self.bytes(part).max(reserved(part))).iter().sum();
         self.budget.total_bytes.saturating_sub(others + not_cached_bytes)
     }
@@ -313,6 +342,10 @@ impl Account {
         if share < capacity || is_worth_growing {
             cache.set_capacity(share);
         }
+        let of_readers =
+            self.scans_bytes() + self.bytes(MemoryPart::PinnedMemtables) + not_cached.saturating_sub(self.kept_bytes());
+        let is_used_up = self.left_beside(not_cached) <= self.budget.cache_bytes_min;
+        self.is_short.store(is_used_up && of_readers > self.budget.total_bytes / 8, Ordering::Relaxed);
         self.settling.store(false, Ordering::Release);
     }
 
@@ -534,6 +567,36 @@ mod tests {
         buffer.set(310_000);
         assert_eq!(cache.capacity(), (1 << 20) - reserved - 310_000 + 50_000 - 50_000);
         assert_eq!(account.over_bytes(), 0);
+    }
+
+    /// Scans rest when their cursors and the blocks of these may take more than an eighth of the
+    /// budget, or do so with what readers pin while the cache has nothing left to give.
+    #[test]
+    fn scans_rest_when_they_take_too_much() {
+        let budget_bytes = 1 << 20;
+        let (account, _cache) = with_cache(budget_bytes, u64::MAX);
+        let cursors_max = budget_bytes / 8 / REACH_PER_CURSOR_BYTE;
+        let [most, one] = [cursors_max, 1].map(|bytes| account.charge(MemoryPart::Cursors, bytes as usize));
+        assert!(account.scans_should_rest());
+        drop(one);
+        assert!(!account.scans_should_rest());
+        drop(most);
+
+        let mut scans = account.charge(MemoryPart::Iterators, 0);
+        let mut should_rest_with = |bytes: u64| {
+            scans.set(bytes as usize);
+            // Small changes settle nothing.
+            account.settle();
+            account.scans_should_rest()
+        };
+        let pinned = account.charge(MemoryPart::PinnedMemtables, (budget_bytes / 8) as usize);
+        assert!(!should_rest_with(budget_bytes / 8), "the cache can shrink");
+        let filters = account.charge(MemoryPart::Filters, budget_bytes as usize);
+        assert!(!should_rest_with(0) && should_rest_with(1), "an eighth is pinned already");
+        drop(pinned);
+        assert!(!should_rest_with(budget_bytes / 8) && should_rest_with(budget_bytes / 8 + 1));
+        drop(filters);
+        assert!(!account.scans_should_rest(), "a destructor settles nothing, the question does");
     }
 
     #[test]

@@ -74,14 +74,21 @@ options! {
         /// If filters, indexes and pinned memory alone exceed the budget, the database goes on, and
         /// [`crate::MemoryStats::over_bytes`] shows by how much.
         ///
-        /// Writes of more than a 64th of the largest size take turns, so that those in progress
-        /// take no more than two of the largest; so do reads of such values for queries. While
-        /// pinned blocks take more than an eighth of the budget, a scan over many runs keeps large
-        /// values in memory only where they are next, and reads them twice; so do compactions while
-        /// they take as much.
+        /// Where memory is short, work waits or slows down:
+        ///
+        /// * Writes of more than a 64th of the largest size take turns, so that those in progress
+        ///   take no more than two of the largest; so do reads of such values for queries.
+        /// * While pinned blocks take more than an eighth of the budget, a scan over many runs keeps
+        ///   large values in memory only where they are next, and reads them twice; so do
+        ///   compactions while they take as much.
+        /// * Iterators release their cursors between calls, so that each call begins with a seek, if
+        ///   all cursors, taken as 16 KiB for each run, would take more than an eighth of the
+        ///   budget; also if all that readers pin does, while the cache cannot shrink any more. What
+        ///   an iterator has lent last is kept, as a copy; an iterator that lends an entry of more
+        ///   than 16 KiB keeps its cursors.
         ///
         /// Resident memory of the process is larger than the account
-        /// ([`crate::MemoryStats::total_bytes`]), for four reasons:
+        /// ([`crate::MemoryStats::total_bytes`]), for three reasons:
         ///
         /// * The memory of the program is its own: its values, the keys and values that an iterator
         ///   copies, the iterators themselves, code, and stacks of threads.
@@ -93,8 +100,6 @@ options! {
         ///   and a small budget can limit their number (`MALLOC_ARENA_MAX=2` in its environment) or
         ///   choose an allocator that returns memory (jemalloc, mimalloc). The library changes no
         ///   settings of the allocator.
-        /// * Open iterators pin cursors and blocks, some KiB for each run. They are charged, but
-        ///   nothing makes the program drop them either.
         ///
         /// The page cache of the operating system is neither in the account nor in the process.
         ///

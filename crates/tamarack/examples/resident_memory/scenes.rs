@@ -42,9 +42,11 @@ pub(crate) const SCENES: &[Scene] = &[
     scene("huge batches", 32, 8, batches),
     scene("values of all sizes", 32, 8, all_sizes),
     scene("values of all sizes 256", 256, 8, all_sizes),
-    scene("open iterators", 64, 8, iterators),
-    Scene { change: |advanced| advanced.policy("tiering:T=10"), ..scene("open iterators tiering", 64, 8, iterators) },
-    scene("open iterators one thread", 64, 1, iterators),
+    scene("open iterators", 64, 8, iterators::<100_000>),
+    tiering("open iterators tiering", 64, 8, iterators::<100_000>),
+    scene("open iterators one thread", 64, 1, iterators::<100_000>),
+    tiering("fewer open iterators", 16, 8, iterators::<10_000>),
+    scene("idle iterators", 32, 4, idle_iterators),
     scene("deletes only", 32, 8, deletes),
     scene("tiny entries", 32, 8, tiny_entries),
     scene("64 threads", 32, 64, ordinary),
@@ -54,6 +56,11 @@ pub(crate) const SCENES: &[Scene] = &[
 
 const fn scene(name: &'static str, budget_mib: u64, threads: u64, load: fn(&Load, u64) -> Result<()>) -> Scene {
     Scene { name, budget_mib, threads, change: |advanced| advanced, load }
+}
+
+/// A scene with up to ten runs in a level.
+const fn tiering(name: &'static str, budget_mib: u64, threads: u64, load: fn(&Load, u64) -> Result<()>) -> Scene {
+    Scene { change: |advanced| advanced.policy("tiering:T=10"), ..scene(name, budget_mib, threads, load) }
 }
 
 impl Scene {
@@ -214,14 +221,15 @@ fn batches(load: &Load, thread: u64) -> Result<()> {
     Ok(())
 }
 
-/// A hundred thousand iterators over several runs, all of them at an entry; then all go on.
-fn iterators(load: &Load, thread: u64) -> Result<()> {
-    let (random, entries) = (Random::new(thread), 400_000);
+/// Iterators over several runs, all of them at an entry; then all go on.
+fn iterators<const ITERATORS: u64>(load: &Load, thread: u64) -> Result<()> {
+    // Six memtables of them, of some 125 bytes each.
+    let (random, entries) = (Random::new(thread), load.largest_bytes / 21);
     for number in (0..entries).filter(|number| number % load.threads == thread) {
         load.db.put(key(number), load.value(&random, 100))?;
     }
-    let mut open: Vec<Scan> = Vec::with_capacity((100_000 / load.threads) as usize);
-    for _ in 0..100_000 / load.threads {
+    let mut open: Vec<Scan> = Vec::with_capacity((ITERATORS / load.threads) as usize);
+    for _ in 0..ITERATORS / load.threads {
         let mut scan = load.db.scan(key(random.below(entries))..);
         assert!(scan.next().transpose()?.is_some(), "every range has a key");
         open.push(scan);
@@ -235,6 +243,22 @@ fn iterators(load: &Load, thread: u64) -> Result<()> {
     for _ in 0..entries / 2 / load.threads {
         load.db.put(key(random.below(entries)), load.value(&random, 100))?;
         load.goes_on();
+    }
+    Ok(())
+}
+
+/// Iterators that lend one entry each and never go on, while a writer fills one memtable after the
+/// other: each iterator could pin another one.
+fn idle_iterators(load: &Load, thread: u64) -> Result<()> {
+    let random = Random::new(thread);
+    let mut open: Vec<Scan> = Vec::new();
+    while load.goes_on() {
+        for _ in 0..100 {
+            load.db.put(key(random.below(2000)), load.value(&random, 4000))?;
+        }
+        let mut scan = load.db.scan::<&[u8]>(..);
+        assert!(scan.next_lent()?.is_some(), "an entry was put");
+        open.push(scan);
     }
     Ok(())
 }

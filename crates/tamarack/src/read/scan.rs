@@ -1,6 +1,6 @@
 //! [`Scan`]: the double-ended iterator over keys and values.
 //!
-//! A scan has an [`Origin`] (the pinned state, from which it makes sources) and up to two cursors,
+//! A scan has an [`Origin`] (which pins a state and makes sources from it) and up to two cursors,
 //! one for each end, each made when its end is first used:
 //!
 //! ```text
@@ -10,6 +10,18 @@
 //!                         └ not yet ┘
 //!                          delivered
 //! ```
+//!
+//! # Resting
+//!
+//! A cursor takes some KiB for each run, and pins a block of each, and memtables that are flushed
+//! meanwhile. If memory is short, a scan therefore rests between two calls: it releases its cursors
+//! and its origin's state, and keeps the range of what it has not delivered. The next call begins
+//! with a seek, in the state of that time, which still has all that the scan's sequence sees. So
+//! many open scans become slow instead of taking more memory than there is.
+//!
+//! A scan asks whether memory is short after the first step of a new cursor, then once in
+//! [`STEPS_UNTIL_ASKED`] steps. If it lends an entry and rests, it lends a copy;
+//! with a large entry it does not rest.
 //!
 //! # Invariants
 //!
@@ -22,7 +34,7 @@
 //! # Cost
 //!
 //! Per key, that of [`VisibleCursor`], and two allocations and copies where keys and values are
-//! owned instead of lent. A scan in one direction makes one source.
+//! owned instead of lent. A scan in one direction makes one source, unless it rests.
 //!
 //! # Tests
 //!
@@ -35,7 +47,7 @@ use std::sync::Arc;
 use super::visible::VisibleCursor;
 use crate::entry::Sequence;
 use crate::error::{Error, Result};
-use crate::format::key_range::KeyRange;
+use crate::format::key_range::{Key, KeyRange, key_after};
 use crate::merge::Source;
 
 /// A factory of sources over all versions of all keys, called once for each end that is used.
@@ -46,7 +58,16 @@ pub trait Origin {
     ///
     /// # Errors
     /// Errors of reading; the scan returns them and ends.
-    fn open(&self, range: &KeyRange) -> Result<Self::Source>;
+    fn open(&mut self, range: &KeyRange) -> Result<Self::Source>;
+
+    /// Returns true if scans should hold no memory between two calls of their users.
+    fn is_memory_short(&self) -> bool {
+        false
+    }
+
+    /// Releases what sources are made from, which the next [`Origin::open`] takes again. Until then
+    /// the scan has `_copied_bytes` of copies.
+    fn release(&mut self, _copied_bytes: usize) {}
 
     /// Observes an error before the scan returns it.
     fn failed(&self, _: &Error) {}
@@ -55,7 +76,7 @@ pub trait Origin {
 /// Any function that makes a source is an origin.
 impl<S: Source, F: Fn() -> Result<S>> Origin for F {
     type Source = S;
-    fn open(&self, _: &KeyRange) -> Result<S> {
+    fn open(&mut self, _: &KeyRange) -> Result<S> {
         self()
     }
 }
@@ -68,22 +89,49 @@ pub struct Scan<O: Origin> {
     open: Option<Open<O>>,
 }
 
+/// The cursor of an end that is in use. Boxed: a scan that has none, new or resting, is small.
+type End<O> = Option<Box<VisibleCursor<<O as Origin>::Source>>>;
+
+/// Steps of a scan's cursors after which it asks again whether memory is short. A step takes a few
+/// hundred instructions, the question about twenty.
+const STEPS_UNTIL_ASKED: u32 = 32;
+
+/// The largest key and value that a scan copies in order to rest while it lends them. A copy of a
+/// larger one would take more than the cursor, beside which it exists for a moment.
+const COPIED_BYTES_MAX: usize = 16 << 10;
+
 /// A scan that has not ended. An end with a cursor has delivered at least one key and is positioned
 /// on the last one.
 struct Open<O: Origin> {
     origin: O,
     sequence: Sequence,
+    /// The bounds of the scan; since a rest, of what was not delivered before it.
     range: KeyRange,
     dir: Arc<Path>,
-    front: Option<VisibleCursor<O::Source>>,
-    back: Option<VisibleCursor<O::Source>>,
+    front: End<O>,
+    back: End<O>,
+    /// The key and value that a resting scan lends.
+    copy: Option<Box<(Vec<u8>, Vec<u8>)>>,
+    /// Steps of cursors until the scan asks once more whether memory is short.
+    steps_until_asked: u32,
 }
 
 impl<O: Origin> Scan<O> {
     /// Creates a scan of the keys and values in `range` that a reader at `sequence` sees in
     /// `origin`. Errors name `dir`, the database's directory.
     pub fn new(origin: O, sequence: Sequence, range: KeyRange, dir: Arc<Path>) -> Self {
-        Self { open: Some(Open { origin, sequence, range, dir, front: None, back: None }) }
+        Self {
+            open: Some(Open {
+                origin,
+                sequence,
+                range,
+                dir,
+                front: None,
+                back: None,
+                copy: None,
+                steps_until_asked: 0,
+            }),
+        }
     }
 
     /// Returns the next key and value from the front, lent until the next call; `None` at the end.
@@ -93,9 +141,7 @@ impl<O: Origin> Scan<O> {
     /// Errors of reading, which end the scan.
     #[inline]
     pub fn next_lent(&mut self) -> Result<Option<(&[u8], &[u8])>> {
-        let found = self.advance(Open::advance_front)?;
-        let cursor = self.open.as_ref().and_then(|open| open.front.as_ref());
-        Ok(cursor.filter(|_| found).map(|cursor| (cursor.key(), cursor.value())))
+        Ok(self.advance(Open::advance_front)?.map(|open| open.lend(|open| &open.front)))
     }
 
     /// As [`Scan::next_lent`], from the back.
@@ -104,15 +150,14 @@ impl<O: Origin> Scan<O> {
     /// Errors of reading, which end the scan.
     #[inline]
     pub fn next_back_lent(&mut self) -> Result<Option<(&[u8], &[u8])>> {
-        let found = self.advance(Open::advance_back)?;
-        let cursor = self.open.as_ref().and_then(|open| open.back.as_ref());
-        Ok(cursor.filter(|_| found).map(|cursor| (cursor.key(), cursor.value())))
+        Ok(self.advance(Open::advance_back)?.map(|open| open.lend(|open| &open.back)))
     }
 
-    /// Advances one end; ends the scan after its last key or an error.
+    /// Advances one end. Returns `None`, and ends the scan, after its last key; an error ends it
+    /// as well.
     #[inline]
-    fn advance(&mut self, end: impl FnOnce(&mut Open<O>) -> Result<bool>) -> Result<bool> {
-        let Some(open) = &mut self.open else { return Ok(false) };
+    fn advance(&mut self, end: impl FnOnce(&mut Open<O>) -> Result<bool>) -> Result<Option<&mut Open<O>>> {
+        let Some(open) = &mut self.open else { return Ok(None) };
         let found = end(open);
         if !matches!(found, Ok(true)) {
             if let (Err(error), Some(open)) = (&found, &self.open) {
@@ -120,11 +165,22 @@ impl<O: Origin> Scan<O> {
             }
             self.open = None;
         }
-        found
+        found.map(|_| self.open.as_mut())
     }
 }
 
+/// The key and value that an end is positioned on.
+///
+/// # Panics
+/// If the end has no cursor.
+#[inline]
+fn found<S: Source>(end: &Option<Box<VisibleCursor<S>>>) -> (&[u8], &[u8]) {
+    let cursor = end.as_ref().expect("it has just stepped");
+    (cursor.key(), cursor.value())
+}
+
 /// A key and its value, copied.
+#[inline(always)]
 fn copied((key, value): (&[u8], &[u8])) -> (Vec<u8>, Vec<u8>) {
     (key.to_vec(), value.to_vec())
 }
@@ -132,14 +188,18 @@ fn copied((key, value): (&[u8], &[u8])) -> (Vec<u8>, Vec<u8>) {
 impl<O: Origin> Iterator for Scan<O> {
     type Item = Result<(Vec<u8>, Vec<u8>)>;
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        self.next_lent().map(|lent| lent.map(copied)).transpose()
+        let open = self.advance(Open::advance_front).transpose()?;
+        Some(open.map(|open| open.give(|open| &open.front)))
     }
 }
 
 impl<O: Origin> DoubleEndedIterator for Scan<O> {
+    #[inline]
     fn next_back(&mut self) -> Option<Self::Item> {
-        self.next_back_lent().map(|lent| lent.map(copied)).transpose()
+        let open = self.advance(Open::advance_back).transpose()?;
+        Some(open.map(|open| open.give(|open| &open.back)))
     }
 }
 
@@ -150,7 +210,10 @@ impl<O: Origin> Open<O> {
     fn advance_front(&mut self) -> Result<bool> {
         let front = match &mut self.front {
             Some(front) => front,
-            None => self.front.insert(Self::cursor(&self.origin, self.sequence, &self.range, &self.dir)?),
+            None => {
+                let cursor = self.new_cursor()?;
+                self.front.insert(cursor)
+            }
         };
         Ok(front.next()? && self.back.as_ref().is_none_or(|back| front.key() < back.key()))
     }
@@ -159,14 +222,84 @@ impl<O: Origin> Open<O> {
     fn advance_back(&mut self) -> Result<bool> {
         let back = match &mut self.back {
             Some(back) => back,
-            None => self.back.insert(Self::cursor(&self.origin, self.sequence, &self.range, &self.dir)?),
+            None => {
+                let cursor = self.new_cursor()?;
+                self.back.insert(cursor)
+            }
         };
         Ok(back.prev()? && self.front.as_ref().is_none_or(|front| back.key() > front.key()))
     }
 
+    /// Makes the cursor of an end that has none. The first step with it asks whether memory is
+    /// short.
     #[cold]
-    fn cursor(origin: &O, sequence: Sequence, range: &KeyRange, dir: &Arc<Path>) -> Result<VisibleCursor<O::Source>> {
-        Ok(VisibleCursor::new(origin.open(range)?, sequence, range.clone(), dir.clone()))
+    #[inline(never)]
+    fn new_cursor(&mut self) -> Result<Box<VisibleCursor<O::Source>>> {
+        self.copy = None;
+        self.steps_until_asked = 1;
+        let source = self.origin.open(&self.range)?;
+        Ok(Box::new(VisibleCursor::new(source, self.sequence, self.range.clone(), self.dir.clone())))
+    }
+
+    /// Lends what an end has found in the step before.
+    #[inline]
+    fn lend(&mut self, end: impl Fn(&Self) -> &End<O>) -> (&[u8], &[u8]) {
+        if self.is_to_rest() {
+            return self.rest_and_lend(end);
+        }
+        found(end(self))
+    }
+
+    /// Copies what an end has found in the step before.
+    #[inline]
+    fn give(&mut self, end: impl Fn(&Self) -> &End<O>) -> (Vec<u8>, Vec<u8>) {
+        let entry = copied(found(end(self)));
+        if self.is_to_rest() {
+            self.rest(0);
+        }
+        entry
+    }
+
+    /// Counts a step. Returns true if it is time to ask whether memory is short, and it is.
+    #[inline]
+    fn is_to_rest(&mut self) -> bool {
+        self.steps_until_asked -= 1;
+        self.steps_until_asked == 0 && self.is_memory_short()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn is_memory_short(&mut self) -> bool {
+        self.steps_until_asked = STEPS_UNTIL_ASKED;
+        self.origin.is_memory_short()
+    }
+
+    /// Rests, and lends a copy of what `end` has found. Does not rest if the entry is large.
+    #[cold]
+    #[inline(never)]
+    fn rest_and_lend(&mut self, end: impl Fn(&Self) -> &End<O>) -> (&[u8], &[u8]) {
+        let (key, value) = found(end(self));
+        if key.len() + value.len() > COPIED_BYTES_MAX {
+            return found(end(self));
+        }
+        let (key, value) = copied(found(end(self)));
+        self.rest(key.len() + value.len());
+        let (key, value) = &**self.copy.insert(Box::new((key, value)));
+        (key, value)
+    }
+
+    /// Releases the cursors and what they were made from. What was not delivered remains in the
+    /// range.
+    #[cold]
+    #[inline(never)]
+    fn rest(&mut self, copied_bytes: usize) {
+        if let Some(front) = self.front.take() {
+            self.range.from = Some(key_after(front.key()));
+        }
+        if let Some(back) = self.back.take() {
+            self.range.to = Some(Key::from(back.key()));
+        }
+        self.origin.release(copied_bytes);
     }
 }
 
@@ -217,6 +350,106 @@ mod tests {
             }
             assert!(scan.next().is_none() && scan.next_back().is_none(), "seed {seed}: the scan has ended");
             assert_eq!(made.get(), u32::from(used_front) + u32::from(used_back), "seed {seed}");
+        }
+    }
+
+    /// An origin whose memory is short at random moments.
+    struct ShortAtTimes<'a> {
+        versions: &'a [OwnedEntry],
+        random: std::cell::RefCell<Random>,
+        per_mille: u64,
+        opened: &'a Cell<u32>,
+        released: &'a Cell<u32>,
+    }
+
+    impl Origin for ShortAtTimes<'_> {
+        type Source = SortedSource;
+        fn open(&mut self, _: &KeyRange) -> Result<SortedSource> {
+            self.opened.set(self.opened.get() + 1);
+            Ok(SortedSource::new(self.versions.to_vec()))
+        }
+        fn is_memory_short(&self) -> bool {
+            self.random.borrow_mut().below(1000) < self.per_mille
+        }
+        fn release(&mut self, _: usize) {
+            self.released.set(self.released.get() + 1);
+        }
+    }
+
+    /// A scan that rests at random moments delivers the same, from both ends, lent and copied. If
+    /// memory is always short, it holds nothing after any call.
+    #[test]
+    fn scans_that_rest_agree_with_a_map() {
+        let mut rested = 0;
+        for seed in 0..5000 {
+            let mut random = Random::new(seed);
+            let versions = random.versions(60);
+            let sequence = Sequence(random.below(versions.len() as u64 + 2));
+            let range = random_range(&mut random);
+            let mut expected = visible(&versions, sequence, &range).into_iter();
+            let per_mille = *random.pick(&[100, 500, 1000]);
+            let (opened, released) = (Cell::new(0), Cell::new(0));
+            let at_times = std::cell::RefCell::new(Random::new(!seed));
+            let origin =
+                ShortAtTimes { versions: &versions, random: at_times, per_mille, opened: &opened, released: &released };
+            let mut scan = Scan::new(origin, sequence, range.clone(), dir());
+            loop {
+                let (found, wanted) = match random.below(4) {
+                    0 => (scan.next_lent().map(|lent| lent.map(copied)), expected.next()),
+                    1 => (scan.next_back_lent().map(|lent| lent.map(copied)), expected.next_back()),
+                    2 => (scan.next().transpose(), expected.next()),
+                    _ => (scan.next_back().transpose(), expected.next_back()),
+                };
+                assert_eq!(found.unwrap(), wanted, "seed {seed}, {range:?}");
+                if let Some(open) = scan.open.as_ref().filter(|_| per_mille == 1000) {
+                    assert!(open.front.is_none() && open.back.is_none(), "seed {seed}: the scan holds a cursor");
+                }
+                if wanted.is_none() {
+                    break;
+                }
+            }
+            assert!(released.get() > 0 || opened.get() <= 2, "seed {seed}");
+            rested += released.get();
+        }
+        assert!(rested > 5000, "only {rested} rests");
+    }
+
+    /// A scan with cursors, whichever end they are of, rests soon after memory has become short, and
+    /// keeps its cursors once there is enough again.
+    #[test]
+    fn scans_rest_soon_after_memory_becomes_short() {
+        struct ShortIfSet<'a>(&'a [OwnedEntry], &'a Cell<bool>);
+        impl Origin for ShortIfSet<'_> {
+            type Source = SortedSource;
+            fn open(&mut self, _: &KeyRange) -> Result<SortedSource> {
+                Ok(SortedSource::new(self.0.to_vec()))
+            }
+            fn is_memory_short(&self) -> bool {
+                self.1.get()
+            }
+        }
+        let versions: Vec<_> = (0..1000).map(|n| OwnedEntry::put(format!("{n:03}"), n + 1, "value")).collect();
+        for backwards in [false, true] {
+            let is_short = Cell::new(false);
+            let mut scan = Scan::new(ShortIfSet(&versions, &is_short), Sequence(2000), KeyRange::ALL, dir());
+            let step = |scan: &mut Scan<ShortIfSet<'_>>| {
+                let next = if backwards { scan.next_back() } else { scan.next() };
+                assert!(next.is_some_and(|next| next.is_ok()));
+                scan.open.as_ref().is_some_and(|open| open.front.is_none() && open.back.is_none())
+            };
+            let mut steps = 0;
+            for before in 0..2 * STEPS_UNTIL_ASKED as usize {
+                is_short.set(false);
+                let kept = (0..=before).filter(|_| !step(&mut scan)).count();
+                assert_eq!(kept, before + 1, "a scan rests without need");
+                is_short.set(true);
+                let rested = (0..=STEPS_UNTIL_ASKED).find(|_| step(&mut scan));
+                assert!(rested.is_some(), "{before} steps before, no rest");
+                steps += before + rested.unwrap_or(0) as usize;
+                if steps > 800 {
+                    break;
+                }
+            }
         }
     }
 

@@ -2,7 +2,8 @@
 //! iterator over it.
 //!
 //! A snapshot is a registered sequence and nothing else: each read through it pins the current
-//! state. A scan registers a sequence too, and pins the state that it began on.
+//! state. A scan registers a sequence too, and pins the state of its first step until it ends or
+//! rests (see [`crate::read::scan`]).
 
 use std::fmt;
 use std::ops::RangeBounds;
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use crate::entry::{Query, Sequence};
 use crate::error::{Error, Result};
 use crate::format::key_range::KeyRange;
+use crate::memory::{Account, Charge, MemoryPart};
 use crate::read::scan::{self, Origin};
 use crate::read::state_source::StateSource;
 use crate::read::value::Value;
@@ -79,8 +81,8 @@ impl Snapshot {
     /// Makes the snapshot that of a scan.
     pub(crate) fn into_scan(self, range: KeyRange) -> Scan {
         let Self { registered, dir } = self;
-        let (state, sequence) = (registered.tree.pin_scan(), registered.sequence);
-        Scan(scan::Scan::new(PinnedState { state, registered }, sequence, range, dir))
+        let sequence = registered.sequence;
+        Scan(scan::Scan::new(ScanOrigin { between_calls: BetweenCalls::default(), registered }, sequence, range, dir))
     }
 }
 
@@ -111,7 +113,7 @@ impl fmt::Debug for Snapshot {
 /// # Ok::<(), tamarack::Error>(())
 /// ```
 #[must_use = "a scan reads nothing until it is iterated"]
-pub struct Scan(scan::Scan<PinnedState>);
+pub struct Scan(scan::Scan<ScanOrigin>);
 
 impl Scan {
     /// Returns the next key and its value, lent until the next call; `None` at the end. Copies no
@@ -182,18 +184,59 @@ impl Drop for RegisteredSequence {
     }
 }
 
-/// The origin of a scan: a state that was pinned after its sequence was registered, so that it has
-/// everything visible at that sequence.
-struct PinnedState {
-    state: ScanPin,
+/// The origin of a scan, which reads at a registered sequence.
+struct ScanOrigin {
+    between_calls: BetweenCalls,
     registered: RegisteredSequence,
 }
 
-impl Origin for PinnedState {
+/// What the origin of a scan keeps between two calls.
+enum BetweenCalls {
+    /// The state that the scan's cursors read. It was pinned after the scan's sequence was
+    /// registered, so it has everything visible at that sequence.
+    State(ScanPin),
+    /// No state: the scan has not begun, or rests. A scan that rests is charged for its own memory.
+    Rest(#[expect(dead_code, reason = "kept for its destructor")] Charge),
+}
+
+/// Memory of a scan that rests, with a short key at which it goes on, in bytes.
+const RESTING_BYTES: usize = size_of::<Scan>() + 64;
+
+impl Default for BetweenCalls {
+    fn default() -> Self {
+        Self::Rest(Charge::default())
+    }
+}
+
+impl BetweenCalls {
+    fn account(&self) -> Option<&Arc<Account>> {
+        match self {
+            Self::State(state) => state.active.account(),
+            Self::Rest(_) => None,
+        }
+    }
+}
+
+impl Origin for ScanOrigin {
     type Source = StateSource;
 
-    fn open(&self, range: &KeyRange) -> Result<Self::Source> {
-        StateSource::new(&self.state, range, &self.registered.tree.lookups)
+    fn open(&mut self, range: &KeyRange) -> Result<Self::Source> {
+        let tree = &self.registered.tree;
+        if let BetweenCalls::Rest(_) = self.between_calls {
+            self.between_calls = BetweenCalls::State(tree.pin_scan());
+        }
+        let BetweenCalls::State(state) = &self.between_calls else { unreachable!("it was pinned just now") };
+        StateSource::new(state, range, &tree.lookups)
+    }
+
+    fn is_memory_short(&self) -> bool {
+        self.between_calls.account().is_some_and(|account| account.scans_should_rest())
+    }
+
+    fn release(&mut self, copied_bytes: usize) {
+        let bytes = RESTING_BYTES + copied_bytes;
+        let charge = Charge::to(self.between_calls.account(), MemoryPart::Iterators, bytes);
+        self.between_calls = BetweenCalls::Rest(charge);
     }
 
     fn failed(&self, error: &Error) {

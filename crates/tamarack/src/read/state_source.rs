@@ -69,7 +69,7 @@ impl StateSource {
         let raw_bytes = runs().map(|run| run.cached_raw_bytes()).sum();
         let runs = runs().map(|run| run.cursor(ReadPolicy::Cached).sharing(&volume, raw_bytes).into());
         let parts: Vec<_> = memtables.chain(runs).collect();
-        let charge = Charge::to(state.active.account(), memory::MemoryPart::Iterators, parts.len() * CURSOR_BYTES);
+        let charge = Charge::to(state.active.account(), memory::MemoryPart::Cursors, parts.len() * CURSOR_BYTES);
         Ok(Self { merged: MergedSource::new(parts)?, lookups: lookups.clone(), _charge: charge })
     }
 

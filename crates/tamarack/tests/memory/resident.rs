@@ -18,12 +18,14 @@ use scenes::SCENES;
 const SCENE: &str = "TAMARACK_RESIDENT_SCENE";
 
 /// Those that exceeded their bound most before large buffers gave back their pages, large reads and
-/// writes took turns, and scans released large blocks; and one of each other kind.
-const CHOSEN: [&str; 6] = [
+/// writes took turns, and scans released large blocks and rested; and one of each other kind.
+const CHOSEN: [&str; 8] = [
     "huge values mixed",
     "huge values direct I/O",
     "huge values tiering",
     "64 threads huge values",
+    "fewer open iterators",
+    "idle iterators",
     "deletes only",
     "tiny entries",
 ];
