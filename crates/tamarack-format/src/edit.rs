@@ -203,8 +203,9 @@ pub enum Change {
         /// The position in the WAL.
         position: u64,
     },
-    /// A range of keys of several runs has become part of one of them. From then on the sequences
-    /// of a whole table do not tell its age relative to another's, until the tree is one run again.
+    /// A range of keys of several runs has become part of one of them, or a repair has left a part
+    /// of a compaction. From then on the sequences of a whole table do not tell its age relative to
+    /// another's, until the tree is one run again.
     AgesMixed {
         /// The tree.
         tree: TreeId,

@@ -18,6 +18,8 @@
 //! ```
 //!
 //! Two, so that one can be applied while the next one is logged. A small operation takes no lock.
+//! Large ones begin in the order in which they come. For reads, the size on storage counts: what
+//! is compressed to little takes no turn.
 //! A writer that was admitted waits for flushes and for the leader only, a reader for its own read;
 //! none of these waits for admission. Flushes and compactions are not admitted: they are as few as
 //! their threads.
@@ -38,10 +40,21 @@ const SMALL_SHARE: u64 = 64;
 pub struct Admission {
     /// The size of the largest operation, in bytes.
     largest_bytes: u64,
-    /// Bytes of the large operations in progress.
-    in_progress: Mutex<u64>,
-    /// Signalled when a large operation has ended.
-    ended: Condvar,
+    turns: Mutex<Turns>,
+    /// Signalled when a large operation has begun or ended.
+    changed: Condvar,
+}
+
+/// The order of large operations: as they come, so that smaller ones do not pass by a large one for
+/// ever.
+#[derive(Debug, Default)]
+struct Turns {
+    /// Operations that have come.
+    come: u64,
+    /// Operations that have begun.
+    begun: u64,
+    /// Bytes of those in progress.
+    in_progress: u64,
 }
 
 /// A large operation in progress, until it is dropped.
@@ -55,25 +68,39 @@ pub struct LargeOperation<'a> {
 impl Admission {
     /// Bounds large operations where the largest has `largest_bytes`, with a lock of that rank.
     pub fn new(rank: Rank, largest_bytes: u64) -> Self {
-        Self { largest_bytes, in_progress: Mutex::new(rank, 0), ended: Condvar::new() }
+        Self { largest_bytes, turns: Mutex::new(rank, Turns::default()), changed: Condvar::new() }
     }
 
     /// Blocks while large operations in progress leave no space for one of `bytes`. Returns `None`
     /// for a small one.
     #[inline]
     pub fn admit(&self, bytes: u64) -> Option<LargeOperation<'_>> {
-        (bytes > self.largest_bytes / SMALL_SHARE).then(|| self.admit_large(bytes))
+        self.is_large(bytes).then(|| self.admit_large(bytes))
+    }
+
+    /// Returns true if operations of `bytes` take turns.
+    #[inline]
+    pub fn is_large(&self, bytes: u64) -> bool {
+        bytes > self.largest_bytes / SMALL_SHARE
     }
 
     #[cold]
     #[inline(never)]
     fn admit_large(&self, bytes: u64) -> LargeOperation<'_> {
-        let mut in_progress = self.in_progress.lock();
+        let mut turns = self.turns.lock();
+        let turn = turns.come;
+        turns.come += 1;
+        let most = LARGEST_IN_PROGRESS * self.largest_bytes;
         // A key may make one a little larger than the largest value; alone it always fits.
-        while *in_progress > 0 && *in_progress + bytes > LARGEST_IN_PROGRESS * self.largest_bytes {
-            in_progress = self.ended.wait(in_progress);
+        while turns.begun < turn || turns.in_progress > 0 && turns.in_progress + bytes > most {
+            turns = self.changed.wait(turns);
         }
-        *in_progress += bytes;
+        turns.begun += 1;
+        turns.in_progress += bytes;
+        // The next one may fit as well.
+        if turns.begun < turns.come {
+            self.changed.notify_all();
+        }
         LargeOperation { admission: self, bytes }
     }
 }
@@ -82,8 +109,8 @@ impl Drop for LargeOperation<'_> {
     #[cold]
     #[inline(never)]
     fn drop(&mut self) {
-        *self.admission.in_progress.lock() -= self.bytes;
-        self.admission.ended.notify_all();
+        self.admission.turns.lock().in_progress -= self.bytes;
+        self.admission.changed.notify_all();
     }
 }
 
@@ -119,6 +146,9 @@ mod tests {
             }
         });
         assert_eq!(ended.into_inner(), 8 * 500);
-        assert_eq!(*admission.in_progress.lock(), 0);
+        let large_ones =
+            (0..8).flat_map(|n| (0..500).map(move |t| (n + t) % 7)).filter(|size| *size >= 2).count() as u64;
+        let turns = admission.turns.lock();
+        assert_eq!((turns.come, turns.begun, turns.in_progress), (large_ones, large_ones, 0));
     }
 }

@@ -79,6 +79,9 @@ const MEMORY_PER_RAW_BYTE: u64 = 2;
 /// block and an index block of 4 KiB, their fences, and the piece that was read for them.
 const REACH_PER_CURSOR_BYTE: u64 = 16;
 
+/// The cursors that scans keep between calls even where the budget is small, in bytes: about 256.
+const CURSORS_BYTES_MIN: u64 = 256 << 10;
+
 /// The division of a memory budget, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Budget {
@@ -251,7 +254,8 @@ impl Account {
     }
 
     /// The upper bound on one read of a compaction's cursor and on one write of a table in
-    /// progress: small beside the budget, since there are many of them.
+    /// progress: small beside the budget, since there are many of them. Blocks of this size and
+    /// more count as large for cursors.
     pub fn piece_bytes(&self) -> usize {
         (self.budget.total_bytes / 512).clamp(32 << 10, 512 << 10) as usize
     }
@@ -270,8 +274,14 @@ impl Account {
     /// that these may pin, take more than an eighth of the budget; or all that readers pin does,
     /// and the cache cannot shrink any more.
     pub fn scans_should_rest(&self) -> bool {
-        self.bytes(MemoryPart::Cursors) > self.budget.total_bytes / (8 * REACH_PER_CURSOR_BYTE)
+        self.bytes(MemoryPart::Cursors) > self.cursors_bytes_max()
             || self.is_short.load(Ordering::Relaxed) && self.is_still_short()
+    }
+
+    /// The upper bound on the bytes of cursors that scans keep between calls. A scan over many runs
+    /// that is alone stays below it whatever the budget.
+    fn cursors_bytes_max(&self) -> u64 {
+        (self.budget.total_bytes / (8 * REACH_PER_CURSOR_BYTE)).max(CURSORS_BYTES_MIN)
     }
 
     /// Settles, since destructors do not, and returns true if memory is short all the same.
@@ -281,15 +291,15 @@ impl Account {
         self.is_short.load(Ordering::Relaxed)
     }
 
-    /// Returns true if blocks that readers pin take so much that scans should release large blocks
-    /// whose entries are not next.
-    pub fn pinned_blocks_are_many(&self) -> bool {
-        self.pinned_bytes() > self.budget.total_bytes / 8
+    /// Returns true if blocks that readers pin take so much, without one of `own_bytes`, that scans
+    /// should release large blocks whose entries are not next.
+    pub fn pinned_blocks_are_many(&self, own_bytes: u64) -> bool {
+        self.pinned_bytes() > self.budget.total_bytes / 8 + own_bytes
     }
 
     /// As [`Account::pinned_blocks_are_many`], of flushes and compactions.
-    pub fn blocks_of_compactions_are_many(&self) -> bool {
-        self.bytes(MemoryPart::Compactions) > self.budget.total_bytes / 8
+    pub fn blocks_of_compactions_are_many(&self, own_bytes: u64) -> bool {
+        self.bytes(MemoryPart::Compactions) > self.budget.total_bytes / 8 + own_bytes
     }
 
     /// Returns true if flushes and compactions take so much that no further compaction should
@@ -573,9 +583,10 @@ mod tests {
     /// budget, or do so with what readers pin while the cache has nothing left to give.
     #[test]
     fn scans_rest_when_they_take_too_much() {
-        let budget_bytes = 1 << 20;
+        let budget_bytes = 64 << 20;
         let (account, _cache) = with_cache(budget_bytes, u64::MAX);
         let cursors_max = budget_bytes / 8 / REACH_PER_CURSOR_BYTE;
+        assert_eq!(with_cache(1 << 20, 0).0.cursors_bytes_max(), CURSORS_BYTES_MIN);
         let [most, one] = [cursors_max, 1].map(|bytes| account.charge(MemoryPart::Cursors, bytes as usize));
         assert!(account.scans_should_rest());
         drop(one);

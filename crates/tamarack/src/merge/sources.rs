@@ -164,6 +164,11 @@ impl<S: Source> MergedSource<S> {
         self.some_wait
     }
 
+    /// Returns false if the source that comes first waits.
+    pub fn is_settled(&self) -> bool {
+        self.winner.is_none_or(|first| self.sources[first].waits_at().is_none())
+    }
+
     /// While the source that comes first waits, calls `go_on` with the place at which it waits, to
     /// move it and any others that wait at the same place; until the first source is at an entry,
     /// or none is left.
@@ -257,7 +262,7 @@ impl<S: Source> MergedSource<S> {
         self.winner = players.get(1).and_then(|&first| codes.source_with_entry(first));
         self.challenge = 0;
         self.players = players;
-        // A source that begins to wait does not know its shared bytes, so that this is reached.
+        // A source that begins to wait is at no entry, so that this is reached.
         self.some_wait = self.sources.iter().any(|source| source.waits_at().is_some());
     }
 

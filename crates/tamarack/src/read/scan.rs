@@ -414,8 +414,8 @@ mod tests {
         assert!(rested > 5000, "only {rested} rests");
     }
 
-    /// A scan with cursors, whichever end they are of, rests soon after memory has become short, and
-    /// keeps its cursors once there is enough again.
+    /// A scan with cursors, whichever end they are of, rests soon after memory has become short,
+    /// and keeps its cursors once there is enough again.
     #[test]
     fn scans_rest_soon_after_memory_becomes_short() {
         struct ShortIfSet<'a>(&'a [OwnedEntry], &'a Cell<bool>);

@@ -117,7 +117,8 @@ pub struct Scan(scan::Scan<ScanOrigin>);
 
 impl Scan {
     /// Returns the next key and its value, lent until the next call; `None` at the end. Copies no
-    /// value; allocates nothing after the first call while blocks are in the block cache.
+    /// value; allocates nothing after the first call while blocks are in the block cache, and
+    /// memory is not short (see [`crate::Options::memory_bytes`]).
     ///
     /// # Errors
     /// [`crate::Error::Io`] or [`crate::Error::Corruption`] if a table cannot be read. The scan has

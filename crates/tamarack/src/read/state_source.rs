@@ -102,7 +102,10 @@ impl StateSource {
     /// or the run whose large block is next.
     #[cold]
     fn settle(&mut self) -> Result<()> {
-        // They may be in large blocks.
+        if self.merged.is_settled() {
+            return Ok(());
+        }
+        // What other cursors left may be in large blocks.
         self.merged.unmoved_mut().filter_map(MemtableOrRun::run).for_each(RunCursor::forget_left);
         self.merged.settle(|parts, place| {
             read_for(waiting(parts, place).collect(), None);

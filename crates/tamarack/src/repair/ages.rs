@@ -1,8 +1,9 @@
 //! [`check`]: checks the ages of each key's entries in trees where whole tables do not prove them.
 //!
-//! Where a range of keys was compacted by itself, a table's sequence numbers do not show which run
-//! is younger; only each key's versions are in order. To check that, all runs are read side by
-//! side. In other trees [`Version::check`] has compared the tables.
+//! Where a range of keys was compacted by itself, or a repair has left a part of a compaction, a
+//! table's sequence numbers do not show which run is younger; only each key's versions are in
+//! order. To check that, all runs are read side by side. In other trees [`Version::check`] has
+//! compared the tables.
 
 use std::path::Path;
 

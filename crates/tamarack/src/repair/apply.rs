@@ -193,7 +193,7 @@ impl Maker<'_> {
             changes.push(Change::WalEnd { position });
         }
         changes.push(Change::TreeCreated { tree: TREE });
-        changes.extend(self.plan.ages_mixed.then_some(Change::AgesMixed { tree: TREE }));
+        changes.extend(self.plan.were_mixed.then_some(Change::AgesMixed { tree: TREE }));
         let mut named = BTreeSet::new();
         for (meta, _) in runs.iter().flat_map(|(_, slices)| slices) {
             if named.insert(meta.id) {
@@ -219,6 +219,10 @@ impl Maker<'_> {
             })
         };
         let version = made(&changes);
+        if self.plan.ages_mixed && !self.plan.were_mixed {
+            // Not before, so that the tables were compared.
+            changes.push(Change::AgesMixed { tree: TREE });
+        }
         let tree = version.tree(TREE).expect("it was created just now");
         let (blob, shape) = self.shape(tree)?;
         changes.extend(compaction::reshaped(tree, blob, &shape));

@@ -52,6 +52,9 @@ pub(super) struct Plan {
     /// Young to old, each with its level.
     pub(super) runs: Vec<Planned>,
     pub(super) shape: Option<ShapeBlob>,
+    /// True if the ages of its tables were mixed before.
+    pub(super) were_mixed: bool,
+    /// True if the ages of its tables are mixed, or later compactions may mix them.
     pub(super) ages_mixed: bool,
     pub(super) flushed_through: Sequence,
     /// The number of the edit that describes it.
@@ -119,6 +122,7 @@ impl Planner<'_> {
         let were_mixed = !rebuilt && tree.as_ref().is_some_and(|tree| tree.are_ages_mixed());
         let mut plan = Plan {
             database: self.database,
+            were_mixed,
             ages_mixed: were_mixed || ages_are_mixed(&runs),
             runs,
             shape: tree.as_ref().and_then(|tree| tree.shape().cloned()),

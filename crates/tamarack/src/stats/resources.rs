@@ -32,7 +32,7 @@ statistics! {
         /// Indexes of open tables, without index blocks in the block cache.
         indexes_bytes: u64, "bytes";
 
-        /// Cursors of scans and their read-ahead.
+        /// Scans: cursors, read-ahead, and those that rest with what they have lent.
         iterators_bytes: u64, "bytes";
 
         /// Read-ahead of flushes and compactions, and the tables that they build.

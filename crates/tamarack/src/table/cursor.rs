@@ -119,6 +119,8 @@ impl Pieces {
         left: Option<SharedBlock>,
     ) -> Result<SharedBlock> {
         if self.policy == ReadPolicy::Cached {
+            // It may be large, and the next one may wait for its turn.
+            drop(left);
             return self.cached_data_block(table, lower, direction);
         }
         let handle = &lower.handle();
@@ -144,11 +146,12 @@ impl Pieces {
         Ok(Charged::share(block, Block::memory_bytes, Some(storage.account()), MemoryPart::Compactions))
     }
 
-    /// Returns true if memory is so short that a large block should be released.
-    fn is_memory_short(&self, account: &Account) -> bool {
+    /// Returns true if memory is so short beside a large block, of `bytes`, that the block should
+    /// be released.
+    fn is_memory_short(&self, account: &Account, bytes: usize) -> bool {
         match self.policy {
-            ReadPolicy::Cached => account.pinned_blocks_are_many(),
-            ReadPolicy::Sequential => account.blocks_of_compactions_are_many(),
+            ReadPolicy::Cached => account.pinned_blocks_are_many(bytes as u64),
+            ReadPolicy::Sequential => account.blocks_of_compactions_are_many(bytes as u64),
         }
     }
 
@@ -405,8 +408,8 @@ impl TableCursor {
             self.data.stand_before(&handle, block);
             return Ok(false);
         }
-        if self.pieces.volume.is_large(handle.bytes) {
-            // The seek reads it by itself, so that no two are read at once.
+        if self.pieces.volume.is_large(handle.bytes) && self.table.storage.large_reads.is_large(handle.bytes as u64) {
+            // The seek reads it by itself: such reads take turns.
             return Ok(false);
         }
         let lower = self.lower.as_ref().expect("it was loaded now or before");
@@ -592,8 +595,9 @@ impl TableCursor {
     /// waits if it is at an entry of it.
     fn release_large_block(&mut self) {
         let bytes = self.data.block.as_ref().map_or(0, |(_, block)| block.memory_bytes());
-        if self.pieces.volume.is_large(bytes) && self.pieces.is_memory_short(self.table.storage.account()) {
+        if self.pieces.volume.is_large(bytes) && self.pieces.is_memory_short(self.table.storage.account(), bytes) {
             self.data.block = None;
+            self.pieces.window.release();
         }
     }
 

@@ -290,7 +290,7 @@ impl TreeVersion {
     }
 
     /// Returns true if the sequences of whole tables say nothing about their age, since a range of
-    /// keys was compacted by itself.
+    /// keys was compacted by itself, or a repair has left a part of a compaction.
     pub fn are_ages_mixed(&self) -> bool {
         self.ages_mixed
     }
