@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tamarack_env::{Access, Env, Event, File, Lock, Step, Work, Worker};
+use tamarack_env::{Access, Env, Event, File, Lock, Space, Step, Work, Worker};
 
 /// What is done around calls.
 pub trait Hook: Send + Sync + Debug {
@@ -137,6 +137,15 @@ impl<H: Hook + 'static> Env for Hooked<H> {
         self.inner.lock_shared(path)
     }
 
+    // Without an answer, a database would keep no reserve of space.
+    fn space(&self, dir: &Path) -> io::Result<Option<Space>> {
+        self.inner.space(dir)
+    }
+
+    fn open_files_max(&self) -> Option<u64> {
+        self.inner.open_files_max()
+    }
+
     fn now(&self) -> Duration {
         self.inner.now()
     }
@@ -199,6 +208,10 @@ impl<H: Hook> File for HookedFile<H> {
 
     fn allocate(&self, length: u64, step: Step) -> io::Result<()> {
         self.inner.allocate(length, step)
+    }
+
+    fn reserve(&self, length: u64, step: Step) -> io::Result<()> {
+        self.inner.reserve(length, step)
     }
 
     fn len(&self) -> io::Result<u64> {

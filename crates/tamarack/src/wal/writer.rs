@@ -28,8 +28,22 @@ pub struct WalSettings {
     pub dir: PathBuf,
     /// The database's id.
     pub database: u64,
-    /// Space is reserved in pieces of this many bytes, until [`Wal::set_allocate_bytes`].
+    /// Space is reserved in pieces of at most this many bytes, until [`Wal::set_allocate_bytes`].
     pub allocate_bytes: u64,
+}
+
+/// A piece takes at most one part in this many of the space that is free when its segment begins:
+/// every memtable begins one, and where space is low, memtables with little in them do as well.
+const PIECES_PER_FREE_SPACE: u64 = 16;
+
+impl WalSettings {
+    /// The pieces in which a segment that begins now reserves space, in bytes, where they may have
+    /// `bytes_max`.
+    fn piece_bytes(&self, bytes_max: u64) -> u64 {
+        // Without an answer, reserving fails where there is no space, and less is taken.
+        let space = self.env.space(&self.dir).ok().flatten();
+        space.map_or(bytes_max, |space| bytes_max.min(space.free_bytes / PIECES_PER_FREE_SPACE))
+    }
 }
 
 /// The WAL, open for appending. All methods may be called from any thread; [`Wal::append`] and
@@ -37,7 +51,7 @@ pub struct WalSettings {
 #[derive(Debug)]
 pub struct Wal {
     settings: WalSettings,
-    /// Pieces in which new segments reserve space, in bytes.
+    /// Pieces in which new segments reserve space at most, in bytes.
     allocate_bytes: AtomicU64,
     /// Where the next record goes.
     end: AtomicU64,
@@ -107,8 +121,9 @@ impl Wal {
 
     fn going_on(settings: WalSettings, after: &Recovered, ending: Ending) -> Self {
         let found = after.segments.iter();
+        let piece_bytes = settings.piece_bytes(settings.allocate_bytes);
         let segments = Segments {
-            all: found.map(|segment| segment.clone().reserving(settings.allocate_bytes)).collect(),
+            all: found.map(|segment| segment.clone().reserving(piece_bytes)).collect(),
             next_number: after.next_number,
             last_sequence: after.last_sequence,
             ending,
@@ -126,7 +141,7 @@ impl Wal {
         }
     }
 
-    /// Sets the pieces in which segments that begin from now on reserve space, in bytes.
+    /// Sets the pieces in which segments that begin from now on reserve space at most, in bytes.
     pub fn set_allocate_bytes(&self, bytes: u64) {
         self.allocate_bytes.store(bytes, Ordering::Relaxed);
     }
@@ -321,8 +336,8 @@ impl Wal {
 
     fn create_segment(&self, header: FileHeader) -> Result<Segment> {
         let WalSettings { env, dir, .. } = &self.settings;
-        let allocate_bytes = self.allocate_bytes.load(Ordering::Relaxed);
-        let mut segment = Segment::create(&PROFILE, env.as_ref(), dir, header, allocate_bytes)?;
+        let piece_bytes = self.settings.piece_bytes(self.allocate_bytes.load(Ordering::Relaxed));
+        let mut segment = Segment::create(&PROFILE, env.as_ref(), dir, header, piece_bytes)?;
         if let Err(error) = segment.begin(None) {
             if let Error::Stopped { .. } = error {
                 return Err(error);

@@ -10,7 +10,7 @@
 //! Right is the content after the last commit. If the damage looks like the torn end that a crash
 //! leaves, what remains is a prefix of the commits, and opening reports it.
 
-mod harm;
+pub(crate) mod harm;
 
 use std::fs;
 use std::path::Path;

@@ -25,6 +25,7 @@ use tamarack_testing::Random;
 
 use crate::child::{Storage, Task};
 use crate::clock::now_ns;
+use crate::damage::harm::copy;
 use crate::kill::check;
 use crate::mount::{Mount, on_tmpfs};
 use crate::run::{Outcome, Run};
@@ -57,7 +58,22 @@ pub(crate) fn run(run: Run) -> ExitCode {
     on_tmpfs(run, DISK_MIB, one_database)
 }
 
+/// What a failure leaves goes with the file system, so the database is copied beside it, and the
+/// samples are written all the same.
 fn one_database(run: &mut Run, dir: &Path, disk: &Mount, mib: u64) -> Outcome {
+    let (began_ns, mut samples) = (now_ns(), Vec::new());
+    let outcome = lives(run, dir, disk, mib, &mut samples);
+    write_samples(run, &samples, began_ns)?;
+    if outcome.is_err()
+        && let Err(error) = copy(&disk.path().join("db"), &dir.join("db"))
+    {
+        eprintln!("the database cannot be kept: {error}");
+    }
+    outcome?;
+    report(run, &samples)
+}
+
+fn lives(run: &mut Run, dir: &Path, disk: &Mount, mib: u64, samples: &mut Vec<Sample>) -> Outcome {
     let mut random = Random::new(run.seed());
     // Puts leave about a fifth to the reserve.
     let live_bytes = (mib << 20) * 4 / 5 * 4 / 5;
@@ -65,7 +81,6 @@ fn one_database(run: &mut Run, dir: &Path, disk: &Mount, mib: u64) -> Outcome {
         |writer| Stream { seed: run.args.seed, writer, keys: live_bytes / BYTES_PER_KEY / WRITERS, synced_one_in: 50 };
     let mut writers = Writers::new((0..WRITERS).map(stream).collect());
     let design_seed = random.next();
-    let (began_ns, mut samples) = (now_ns(), Vec::new());
     while run.has_time() {
         let life = Duration::from_millis(1000 * LIFE.0 + random.below(1000 * (LIFE.1 - LIFE.0)));
         let life = life.min(run.time_left());
@@ -90,7 +105,7 @@ fn one_database(run: &mut Run, dir: &Path, disk: &Mount, mib: u64) -> Outcome {
         check(run, disk.path(), &mut writers, &told, &mut random)?;
         run.progress();
     }
-    report(run, &samples, began_ns)
+    Ok(())
 }
 
 /// The life of one child, and samples of it.
@@ -114,14 +129,19 @@ fn live(dir: &Path, disk: &Mount, task: &Task, life: Duration) -> Outcome<(Told,
     Ok((told, samples))
 }
 
-/// Writes table and plot, and compares the last quarter with the second one.
-fn report(run: &mut Run, samples: &[Sample], began_ns: u64) -> Outcome {
+/// Writes table and plot.
+fn write_samples(run: &mut Run, samples: &[Sample], began_ns: u64) -> Outcome {
     run.add("samples", samples.len() as u64);
     for (ending, text) in [("csv", table(samples, began_ns)), ("svg", plot::plot(samples, began_ns))] {
         let path = run.args.dir.join(format!("soak-{}.{ending}", run.args.seed));
         fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
         eprintln!("{}", path.display());
     }
+    Ok(())
+}
+
+/// Compares the last quarter with the second one.
+fn report(run: &mut Run, samples: &[Sample]) -> Outcome {
     let quarter = samples.len() / 4;
     for (name, value) in COLUMNS {
         let [early, late] = [1, 3].map(|n| median(&samples[n * quarter..(n + 1) * quarter], *value));

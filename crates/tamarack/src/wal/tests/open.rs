@@ -46,6 +46,32 @@ fn segments_reserve_space_in_pieces() {
     assert_eq!([0, 1 << 20, 1 << 30].map(crate::wal::reserved_bytes), [64 << 10, 1 << 20, 4 << 20]);
 }
 
+/// Segments with little in them, as memtables have that are switched on a full disk, leave most of
+/// what is free. They used to take all of it, and then the manifest could take no edit, so that the
+/// database could not be opened.
+#[test]
+fn segments_reserve_little_where_little_is_free() {
+    let (sim, env, mut writer) = simulated();
+    let free_bytes = || env.space(Path::new(DIR)).unwrap().expect("there is a limit").free_bytes;
+    sim.set_capacity(Some(4 << 20));
+    writer.wal.set_allocate_bytes(1 << 20);
+    let before = free_bytes();
+    for _ in 0..8 {
+        writer.rotate();
+        writer.append(&["a"]).unwrap();
+    }
+    assert!(free_bytes() > before / 2, "{} bytes are left of {before}", free_bytes());
+    drop(writer);
+    let settings = WalSettings { allocate_bytes: 1 << 20, ..settings(&env) };
+    let (_, found) = read_back(&recovery(&env)).unwrap();
+    let wal = Wal::start(settings, &found, EDIT).unwrap();
+    let mut group = Group::default();
+    group.clear(usize::MAX);
+    group.push_entry(TreeId::DEFAULT, EntryKind::Put, b"key", &[0; 100_000]);
+    wal.append(&mut group, Sequence(9)).unwrap();
+    assert!(free_bytes() > before / 2 - 400_000, "{} bytes are left of {before}", free_bytes());
+}
+
 /// A sync makes durable what is not, old to young, each segment once.
 #[test]
 fn segments_are_synced_once() {
