@@ -18,11 +18,12 @@
 //! ```
 //!
 //! Two, so that one can be applied while the next one is logged. A small operation takes no lock.
-//! Large ones begin in the order in which they come. For reads, the size on storage counts: what
-//! is compressed to little takes no turn.
-//! A writer that was admitted waits for flushes and for the leader only, a reader for its own read;
-//! none of these waits for admission. Flushes and compactions are not admitted: they are as few as
-//! their threads.
+//! Large ones begin in the order in which they come. A writer that was admitted waits for flushes
+//! and for the leader only, a reader for its own read; none of these waits for admission.
+//!
+//! For reads, the size on storage counts: what is compressed to little takes no turn. Nor do blocks
+//! of less than 256 KiB that several lookups request together, of less than 512 KiB that are part
+//! of a scan's read-ahead, and those of flushes and compactions, which are as few as their threads.
 //!
 //! Tests: here; `tests/memory` measures the memory of 64 threads.
 

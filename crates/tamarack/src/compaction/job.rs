@@ -337,7 +337,7 @@ impl JobPart {
         let Inputs { buffer, runs, .. } = Inputs::of(&self.task, tree);
         let buffer = buffer.map(|buffer| buffer.cursor().into());
         let runs = runs.iter().map(|run| run.within(&self.range)).filter(|run| !run.is_empty());
-        let volume = Arc::new(ScanVolume::default().releasing(context.account().piece_bytes()));
+        let volume = Arc::new(ScanVolume::default().releasing(Some(context.account().piece_bytes())));
         let runs = runs.map(|run| Arc::new(run).cursor(ReadPolicy::Sequential).input_of(&volume).into());
         let mut entries = MergedSource::new(buffer.into_iter().chain(runs).collect())?;
         match &self.range.from {

@@ -82,7 +82,7 @@ impl Snapshot {
     pub(crate) fn into_scan(self, range: KeyRange) -> Scan {
         let Self { registered, dir } = self;
         let sequence = registered.sequence;
-        Scan(scan::Scan::new(ScanOrigin { between_calls: BetweenCalls::default(), registered }, sequence, range, dir))
+        Scan(scan::Scan::new(ScanOrigin { pinned: Pinned::default(), registered }, sequence, range, dir))
     }
 }
 
@@ -187,33 +187,33 @@ impl Drop for RegisteredSequence {
 
 /// The origin of a scan, which reads at a registered sequence.
 struct ScanOrigin {
-    between_calls: BetweenCalls,
+    pinned: Pinned,
     registered: RegisteredSequence,
 }
 
-/// What the origin of a scan keeps between two calls.
-enum BetweenCalls {
+/// What a scan pins.
+enum Pinned {
     /// The state that the scan's cursors read. It was pinned after the scan's sequence was
     /// registered, so it has everything visible at that sequence.
     State(ScanPin),
     /// No state: the scan has not begun, or rests. A scan that rests is charged for its own memory.
-    Rest(#[expect(dead_code, reason = "kept for its destructor")] Charge),
+    Nothing(#[expect(dead_code, reason = "kept for its destructor")] Charge),
 }
 
 /// Memory of a scan that rests, with a short key at which it goes on, in bytes.
 const RESTING_BYTES: usize = size_of::<Scan>() + 64;
 
-impl Default for BetweenCalls {
+impl Default for Pinned {
     fn default() -> Self {
-        Self::Rest(Charge::default())
+        Self::Nothing(Charge::default())
     }
 }
 
-impl BetweenCalls {
+impl Pinned {
     fn account(&self) -> Option<&Arc<Account>> {
         match self {
             Self::State(state) => state.active.account(),
-            Self::Rest(_) => None,
+            Self::Nothing(_) => None,
         }
     }
 }
@@ -223,21 +223,21 @@ impl Origin for ScanOrigin {
 
     fn open(&mut self, range: &KeyRange) -> Result<Self::Source> {
         let tree = &self.registered.tree;
-        if let BetweenCalls::Rest(_) = self.between_calls {
-            self.between_calls = BetweenCalls::State(tree.pin_scan());
+        if let Pinned::Nothing(_) = self.pinned {
+            self.pinned = Pinned::State(tree.pin_scan());
         }
-        let BetweenCalls::State(state) = &self.between_calls else { unreachable!("it was pinned just now") };
+        let Pinned::State(state) = &self.pinned else { unreachable!("it was pinned just now") };
         StateSource::new(state, range, &tree.lookups)
     }
 
     fn is_memory_short(&self) -> bool {
-        self.between_calls.account().is_some_and(|account| account.scans_should_rest())
+        self.pinned.account().is_some_and(|account| account.scans_should_rest())
     }
 
     fn release(&mut self, copied_bytes: usize) {
         let bytes = RESTING_BYTES + copied_bytes;
-        let charge = Charge::to(self.between_calls.account(), MemoryPart::Iterators, bytes);
-        self.between_calls = BetweenCalls::Rest(charge);
+        let charge = Charge::to(self.pinned.account(), MemoryPart::Iterators, bytes);
+        self.pinned = Pinned::Nothing(charge);
     }
 
     fn failed(&self, error: &Error) {

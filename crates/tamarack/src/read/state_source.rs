@@ -59,9 +59,8 @@ impl StateSource {
             state.memtables().filter(|memtable| !memtable.is_empty()).map(|memtable| memtable.cursor().into());
         // Before all entries of a key.
         let [from, to] = [&range.from, &range.to].map(|key| key.as_deref().map(|key| (key, Sequence::MAX)));
-        let volume = ScanVolume::between(from, to);
         let large_bytes = state.active.account().map(|account| account.piece_bytes());
-        let volume = Arc::new(large_bytes.into_iter().fold(volume, ScanVolume::releasing));
+        let volume = Arc::new(ScanVolume::between(from, to).releasing(large_bytes));
         if let Some(range_delete) = state.tree().range_deletes().first() {
             match *range_delete {}
         }

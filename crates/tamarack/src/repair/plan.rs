@@ -52,9 +52,6 @@ pub(super) struct Plan {
     /// Young to old, each with its level.
     pub(super) runs: Vec<Planned>,
     pub(super) shape: Option<ShapeBlob>,
-    /// True if the ages of its tables were mixed before.
-    pub(super) were_mixed: bool,
-    /// True if the ages of its tables are mixed, or later compactions may mix them.
     pub(super) ages_mixed: bool,
     pub(super) flushed_through: Sequence,
     /// The number of the edit that describes it.
@@ -119,13 +116,11 @@ impl Planner<'_> {
         let largest = runs.iter().flat_map(|(_, units)| units).map(|unit| unit.largest).max();
         flushed_through = flushed_through.max(largest.unwrap_or_default());
         self.count_kept(&runs);
-        let were_mixed = !rebuilt && tree.as_ref().is_some_and(|tree| tree.are_ages_mixed());
         let mut plan = Plan {
             database: self.database,
-            were_mixed,
-            ages_mixed: were_mixed || ages_are_mixed(&runs),
             runs,
             shape: tree.as_ref().and_then(|tree| tree.shape().cloned()),
+            ages_mixed: !rebuilt && tree.as_ref().is_some_and(|tree| tree.are_ages_mixed()),
             flushed_through,
             edit: EditNumber(self.last_edit().0 + 1),
             keeps_wal,
@@ -393,18 +388,6 @@ impl Planner<'_> {
             entries,
         }));
     }
-}
-
-/// Returns true if a run has entries that are older than some of the next one, though of other
-/// keys: as the inputs have of a compaction that was in progress beside its output. Then
-/// compactions of these runs make tables whose sequences say nothing about their age.
-fn ages_are_mixed(runs: &[Planned]) -> bool {
-    runs.windows(2).any(|pair| {
-        let [(_, young), (_, old)] = pair else { return false };
-        let smallest = young.iter().map(|unit| unit.smallest).min();
-        let largest = old.iter().map(|unit| unit.largest).max();
-        smallest.zip(largest).is_some_and(|(smallest, largest)| smallest <= largest)
-    })
 }
 
 /// A slice of a whole table.

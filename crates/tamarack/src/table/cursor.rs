@@ -125,25 +125,31 @@ impl Pieces {
         }
         let handle = &lower.handle();
         let space = left.and_then(Arc::into_inner).map(|left| left.into_value().into_bytes()).unwrap_or_default();
-        let account = table.storage.account();
-        let ahead_bytes =
-            if self.window.holds(handle) { 0 } else { self.growth.next_sequential().min(account.piece_bytes()) };
+        let piece_bytes = table.storage.account().piece_bytes();
+        let ahead_bytes = if self.window.holds(handle) { 0 } else { self.growth.next_sequential().min(piece_bytes) };
         let block = self.window.block_or_read(table, handle, direction, ahead_bytes, space)?;
-        Ok(Charged::share(block, Block::memory_bytes, Some(account), MemoryPart::Compactions))
+        Ok(self.share(table, block))
+    }
+
+    /// A block that was read, to be shared, and charged to whom it was read for.
+    fn share(&self, table: &Table, block: Block) -> SharedBlock {
+        match self.policy {
+            ReadPolicy::Cached => table.storage.share(block),
+            ReadPolicy::Sequential => {
+                Charged::share(block, Block::memory_bytes, Some(table.storage.account()), MemoryPart::Compactions)
+            }
+        }
     }
 
     /// The data block once more after its release.
     fn released_data_block(&mut self, table: &Table, handle: &BlockHandle) -> Result<SharedBlock> {
-        let storage = &table.storage;
-        let is_cached = self.policy == ReadPolicy::Cached;
-        if let Some(block) = is_cached.then(|| storage.cache().get(table.meta.id, handle.offset)).flatten() {
+        if self.policy == ReadPolicy::Cached
+            && let Some(block) = table.cached(handle)
+        {
             return Ok(block);
         }
         let block = self.window.block_or_read(table, handle, Direction::Forward, 0, ByteBuffer::new())?;
-        if is_cached {
-            return Ok(storage.share(block));
-        }
-        Ok(Charged::share(block, Block::memory_bytes, Some(storage.account()), MemoryPart::Compactions))
+        Ok(self.share(table, block))
     }
 
     /// Returns true if memory is so short beside a large block, of `bytes`, that the block should
@@ -578,6 +584,11 @@ impl TableCursor {
     /// Ends a seek: the cursor has left no entry by a step.
     fn land(&mut self, result: Result<()>) -> Result<()> {
         self.data.cursor.leapt();
+        self.enter(result)
+    }
+
+    /// Ends a seek or a step into another block, which is released if it is large.
+    fn enter(&mut self, result: Result<()>) -> Result<()> {
         self.settle(result)?;
         self.release_large_block();
         Ok(())
@@ -637,18 +648,14 @@ impl TableCursor {
     fn leave_block_backward(&mut self) -> Result<()> {
         self.left = self.data.block.as_ref().map(|(_, block)| block.clone());
         let result = self.last_of_previous_block();
-        self.settle(result)?;
-        self.release_large_block();
-        Ok(())
+        self.enter(result)
     }
 
     /// Moves to the next block.
     #[cold]
     fn leave_block_forward(&mut self) -> Result<()> {
         let result = self.first_of_next_block();
-        self.settle(result)?;
-        self.release_large_block();
-        Ok(())
+        self.enter(result)
     }
 }
 

@@ -231,13 +231,12 @@ impl ScanVolume {
         Self { used_bytes: AtomicU64::new(0), from: from.map(owned), to: to.map(owned), large_bytes: None }
     }
 
-    /// Lets cursors release blocks of `large_bytes` and more while memory is short, and wait
-    /// ([`crate::merge::Source::waits_at`]) until the entry is next. They read the block once more
-    /// then: of many runs with values of some MiB, one has its block in memory and not all.
+    /// Lets cursors release blocks of `large_bytes` and more, if given, while memory is short, and
+    /// wait ([`crate::merge::Source::waits_at`]) until the entry is next. They read the block once
+    /// more then: of many runs with values of some MiB, one has its block in memory and not all.
     #[must_use]
-    pub fn releasing(mut self, large_bytes: usize) -> Self {
-        self.large_bytes = Some(large_bytes);
-        self
+    pub fn releasing(self, large_bytes: Option<usize>) -> Self {
+        Self { large_bytes, ..self }
     }
 
     /// Returns true if a block of so many bytes is to be released while memory is short.

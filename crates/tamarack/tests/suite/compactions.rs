@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tamarack::{AdvancedOptions, Db, Options, Result};
 use tamarack_env::sim::Crash;
 use tamarack_env::sync::atomic::{AtomicBool, Ordering};
-use tamarack_env::sync::thread;
+use tamarack_env::sync::{Mutex, Rank, thread};
 use tamarack_env::{Env, MemoryEnv, Random, SimEnv, Step};
 
 use crate::model::{Model, all, all_of, write_at_random};
@@ -82,6 +82,23 @@ fn an_iterator_reads_on_through_a_merge() {
     assert_eq!(rest, model);
 }
 
+/// The machine after crashes before every `every`th call of `act` that changes storage, each with
+/// the call's number: one that loses what is not synced, and one that keeps some of it.
+fn images_during(env: &SimEnv, every: u64, act: impl FnOnce()) -> Vec<(u64, SimEnv)> {
+    let images = Arc::new(Mutex::new(Rank::Test, Vec::new()));
+    let taken = images.clone();
+    env.set_hook(move |moment| {
+        let number = moment.call.number;
+        if number.is_multiple_of(every) {
+            let draw = Crash::draw(number, moment.unsynced_changes());
+            taken.lock().extend([Crash::LoseAll, draw].map(|crash| (number, moment.image(crash))));
+        }
+    });
+    act();
+    env.clear_hook();
+    std::mem::take(&mut *images.lock())
+}
+
 /// A crash before every call of a compaction that changes storage: flushed entries are there, the
 /// compaction resumes, and ends with one run.
 #[test]
@@ -92,17 +109,8 @@ fn a_compaction_resumes_after_a_crash_at_any_call() {
     let mut model = Model::new();
     write_at_random(&db, &random, 500, 100, 4, &mut model);
     db.flush().unwrap();
-    let images = Arc::new(tamarack_env::sync::Mutex::new(tamarack_env::sync::Rank::Test, Vec::new()));
-    let taken = images.clone();
-    env.set_hook(move |moment| {
-        let draw = Crash::draw(moment.call.number, moment.unsynced_changes());
-        taken.lock().push((moment.call.number, moment.image(Crash::LoseAll)));
-        taken.lock().push((moment.call.number, moment.image(draw)));
-    });
-    db.compact().unwrap();
-    env.clear_hook();
+    let images = images_during(&env, 1, || db.compact().unwrap());
     drop(db);
-    let images = std::mem::take(&mut *images.lock());
     let mut in_progress = 0;
     for (call, image) in images {
         let db = open(&image).unwrap_or_else(|error| panic!("call {call}: {error}"));
@@ -138,18 +146,9 @@ fn compactions_go_on_after_a_repair_in_the_midst_of_one() {
         let mut model = Model::new();
         write_at_random(&db, &random, 2500, 300, 4, &mut model);
         db.flush().unwrap();
-        let images = Arc::new(tamarack_env::sync::Mutex::new(tamarack_env::sync::Rank::Test, Vec::new()));
-        let taken = images.clone();
-        env.set_hook(move |moment| {
-            if moment.call.number.is_multiple_of(7) {
-                taken.lock().push(moment.image(Crash::KeepAll));
-            }
-        });
-        db.wait_for_compactions().unwrap();
-        env.clear_hook();
+        let images = images_during(&env, 7, || db.wait_for_compactions().unwrap());
         drop(db);
-        let images = std::mem::take(&mut *images.lock());
-        for image in images {
+        for (_, image) in images {
             let has_manifest = random.below(2) == 0;
             let removed = if has_manifest { "CURRENT" } else { "0000000001.manifest" };
             image.remove(&Path::new("/db").join(removed), Step("test: remove")).unwrap();
@@ -178,7 +177,7 @@ fn a_merge_needs_little_extra_space() {
         let env = SimEnv::new(seed);
         let db = open_for_space(Arc::new(env.clone()), seed, 1);
         let (inputs, before) = (runs(&db) as u64, table_bytes(&env));
-        let most = Arc::new(tamarack_env::sync::Mutex::new(tamarack_env::sync::Rank::Test, 0));
+        let most = Arc::new(Mutex::new(Rank::Test, 0));
         let (seen, watched) = (most.clone(), env.clone());
         env.set_hook(move |_| {
             let now = table_bytes(&watched);

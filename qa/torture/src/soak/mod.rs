@@ -63,13 +63,13 @@ pub(crate) fn run(run: Run) -> ExitCode {
 fn one_database(run: &mut Run, dir: &Path, disk: &Mount, mib: u64) -> Outcome {
     let (began_ns, mut samples) = (now_ns(), Vec::new());
     let outcome = lives(run, dir, disk, mib, &mut samples);
-    write_samples(run, &samples, began_ns)?;
     if outcome.is_err()
         && let Err(error) = copy(&disk.path().join("db"), &dir.join("db"))
     {
         eprintln!("the database cannot be kept: {error}");
     }
-    outcome?;
+    let written = write_samples(run, &samples, began_ns);
+    outcome.and(written)?;
     report(run, &samples)
 }
 

@@ -135,6 +135,46 @@ fn a_cursor_walks_like_one_over_a_sorted_list() {
     }
 }
 
+/// Takes random steps and seeks, each followed by `settle`, and compares with those of `twin`.
+/// Where `settle` fails, both begin anew. Returns how often it failed.
+fn walk(
+    seed: u64,
+    random: &mut Random,
+    merged: &mut MergedSource<RunCursor>,
+    mut twin: SortedSource,
+    mut settle: impl FnMut(&mut MergedSource<RunCursor>, &mut Random) -> Result<()>,
+) -> u64 {
+    let mut failed = 0;
+    for _ in 0..300 {
+        let choice = if twin.entry().is_some() { random.below(12) } else { random.below(4) };
+        let (key, sequence) = (random.key(), Sequence(random.below(300)));
+        let step = |source: &mut dyn Source| go(source, choice, &key, sequence);
+        let left = twin.entry().map(|entry| entry.value.to_vec());
+        step(merged).expect("nothing fails");
+        step(&mut twin).expect("nothing fails");
+        if settle(merged, random).is_err() {
+            failed += 1;
+            assert_eq!(merged.entry(), None, "seed {seed}");
+            twin = SortedSource::new(twin.versions().to_vec());
+            continue;
+        }
+        assert_eq!(merged.entry(), twin.entry(), "seed {seed}, step {choice}, key {key:?}");
+        if let (Some(value), 4..8) = (&left, choice) {
+            assert_eq!(merged.left(), value, "seed {seed}");
+        }
+    }
+    failed
+}
+
+/// Lets those that wait at a place continue, or `fails`.
+fn go_on(cursors: &mut [RunCursor], place: (&[u8], Sequence), fails: bool) -> Result<()> {
+    if fails {
+        cursors.iter_mut().for_each(RunCursor::leave);
+        return Err(Error::InvalidArgument("as told".to_owned()));
+    }
+    cursors.iter_mut().filter(|cursor| cursor.waits_at() == Some(place)).try_for_each(RunCursor::go_on)
+}
+
 /// Shows that lazy cursors over slices with keys in different ranges, such as those of a
 /// compaction's inputs and output, have the same position as one over the sorted list, after any
 /// mixture of steps and seeks, also when reading behind a cut has failed.
@@ -155,37 +195,18 @@ fn cursors_that_wait_at_cuts_walk_like_one_over_a_sorted_list() {
             .flat_map(|part| [part.within(&below(&middle)), part.within(&middle), part.within(&above(&middle))]);
         let volume = Arc::default();
         let parts = parts.map(|part| Arc::new(part).cursor(ReadPolicy::Cached).sharing(&volume, 0));
-        let (mut merged, mut twin) = (MergedSource::new(parts.collect()).unwrap(), SortedSource::new(versions));
-        for _ in 0..300 {
-            let choice = if twin.entry().is_some() { random.below(12) } else { random.below(4) };
-            let (key, sequence) = (random.key(), Sequence(random.below(50)));
-            let step = |source: &mut dyn Source| go(source, choice, &key, sequence);
-            let left = twin.entry().map(|entry| entry.value.to_vec());
-            step(&mut merged).expect("nothing fails");
-            step(&mut twin).expect("nothing fails");
+        let (mut merged, twin) = (MergedSource::new(parts.collect()).unwrap(), SortedSource::new(versions));
+        walk(seed, &mut random, &mut merged, twin, |merged, random| {
             let fails = random.below(20) == 0;
-            let settled = merged.settle(|cursors, place| {
+            merged.settle(|cursors, place| {
                 waited += 1;
                 // Of some it is known before what they need.
                 for cursor in cursors.iter_mut().filter(|cursor| cursor.waits_at() == Some(place)).step_by(2) {
                     cursor.prepare_to_go_on()?;
                 }
-                if fails {
-                    cursors.iter_mut().for_each(RunCursor::leave);
-                    return Err(Error::InvalidArgument("as told".to_owned()));
-                }
-                cursors.iter_mut().filter(|cursor| cursor.waits_at() == Some(place)).try_for_each(RunCursor::go_on)
-            });
-            if settled.is_err() {
-                assert_eq!(merged.entry(), None, "seed {seed}");
-                twin = SortedSource::new(twin.versions().to_vec());
-                continue;
-            }
-            assert_eq!(merged.entry(), twin.entry(), "seed {seed}, step {choice}, key {key:?}");
-            if let (Some(value), 4..8) = (&left, choice) {
-                assert_eq!(merged.left(), value, "seed {seed}");
-            }
-        }
+                go_on(cursors, place, fails)
+            })
+        });
     }
     assert!(waited > 1000, "they waited {waited} times");
 }
@@ -205,43 +226,23 @@ fn cursors_that_release_blocks_walk_like_one_over_a_sorted_list() {
             .map(|versions| random_run_of(random.next(), versions, budget))
             .collect();
         let versions: Vec<_> = runs.iter().flat_map(|(_, versions)| versions.clone()).collect();
-        let volume = Arc::new(ScanVolume::default().releasing(0));
+        let volume = Arc::new(ScanVolume::default().releasing(Some(0)));
         let read = *random.pick(&[ReadPolicy::Cached, ReadPolicy::Sequential]);
         let cursors = runs.iter().map(|(run, _)| match read {
             ReadPolicy::Cached => run.cursor(read).sharing(&volume, 0),
             ReadPolicy::Sequential => run.cursor(read).input_of(&volume),
         });
-        let (mut merged, mut twin) = (MergedSource::new(cursors.collect()).unwrap(), SortedSource::new(versions));
-        for _ in 0..300 {
-            let choice = if twin.entry().is_some() { random.below(12) } else { random.below(4) };
-            let (key, sequence) = (random.key(), Sequence(random.below(300)));
-            let step = |source: &mut dyn Source| go(source, choice, &key, sequence);
-            let left = twin.entry().map(|entry| entry.value.to_vec());
-            step(&mut merged).expect("nothing fails");
-            step(&mut twin).expect("nothing fails");
+        let (mut merged, twin) = (MergedSource::new(cursors.collect()).unwrap(), SortedSource::new(versions));
+        failed += walk(seed, &mut random, &mut merged, twin, |merged, random| {
             if merged.some_wait() {
                 merged.unmoved_mut().for_each(RunCursor::forget_left);
             }
             let fails = random.below(50) == 0;
-            let settled = merged.settle(|cursors, place| {
+            merged.settle(|cursors, place| {
                 waited += u64::from(place.1 < Sequence::MAX);
-                if fails {
-                    cursors.iter_mut().for_each(RunCursor::leave);
-                    return Err(Error::InvalidArgument("as told".to_owned()));
-                }
-                cursors.iter_mut().filter(|cursor| cursor.waits_at() == Some(place)).try_for_each(RunCursor::go_on)
-            });
-            if settled.is_err() {
-                failed += 1;
-                assert_eq!(merged.entry(), None, "seed {seed}");
-                twin = SortedSource::new(twin.versions().to_vec());
-                continue;
-            }
-            assert_eq!(merged.entry(), twin.entry(), "seed {seed}, step {choice}, key {key:?}");
-            if let (Some(value), 4..8) = (&left, choice) {
-                assert_eq!(merged.left(), value, "seed {seed}");
-            }
-        }
+                go_on(cursors, place, fails)
+            })
+        });
     }
     assert!(waited > 10_000 && failed > 100, "they waited {waited} times, {failed} reads failed");
 }
