@@ -82,6 +82,11 @@ const REACH_PER_CURSOR_BYTE: u64 = 16;
 /// The cursors that scans keep between calls even where the budget is small, in bytes: about 256.
 const CURSORS_BYTES_MIN: u64 = 256 << 10;
 
+/// Scans that never rest, however short memory is. A scan that rests at each step reads a block of
+/// each run for each entry, which is for the many that are idle most of the time, not for the few
+/// that programs work through.
+const AWAKE_MAX: u64 = 8;
+
 /// The division of a memory budget, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Budget {
@@ -134,6 +139,8 @@ pub struct Account {
     /// The bytes of index blocks that stay in memory while their table is open.
     kept_bytes: AtomicU64,
     cache: OnceLock<Weak<dyn Elastic>>,
+    /// Scans that have cursors.
+    scans_awake: AtomicU64,
     /// True while a thread settles.
     settling: AtomicBool,
     /// True if the cache cannot yield any more, and readers pin much, as of the last settling.
@@ -157,6 +164,15 @@ pub struct Charge {
     bytes: u64,
 }
 
+/// A scan that has cursors, in the account.
+pub struct AwakeScan(Arc<Account>);
+
+impl Drop for AwakeScan {
+    fn drop(&mut self) {
+        self.0.scans_awake.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl Account {
     /// Makes an account without charges.
     pub fn new(budget: Budget) -> Arc<Self> {
@@ -166,6 +182,7 @@ impl Account {
             memtables_reserved: AtomicU64::new(0),
             kept_bytes: AtomicU64::new(0),
             cache: OnceLock::new(),
+            scans_awake: AtomicU64::new(0),
             settling: AtomicBool::new(false),
             is_short: AtomicBool::new(false),
         })
@@ -270,16 +287,24 @@ impl Account {
         self.scans_bytes() > self.budget.total_bytes / 8
     }
 
-    /// Returns true if scans should hold no memory between two calls: their cursors, and the blocks
-    /// that these may pin, take more than an eighth of the budget; or all that readers pin does,
-    /// and the cache cannot shrink any more.
+    /// Returns true if scans should hold no memory between two calls: more than [`AWAKE_MAX`] do,
+    /// and their cursors, with the blocks that these may pin, take more than an eighth of the
+    /// budget; or all that readers pin does, and the cache cannot shrink any more.
     pub fn scans_should_rest(&self) -> bool {
-        self.bytes(MemoryPart::Cursors) > self.cursors_bytes_max()
-            || self.is_short.load(Ordering::Relaxed) && self.is_still_short()
+        let is_much = || {
+            self.bytes(MemoryPart::Cursors) > self.cursors_bytes_max()
+                || self.is_short.load(Ordering::Relaxed) && self.is_still_short()
+        };
+        self.scans_awake.load(Ordering::Relaxed) > AWAKE_MAX && is_much()
     }
 
-    /// The upper bound on the bytes of cursors that scans keep between calls. A scan over many runs
-    /// that is alone stays below it whatever the budget.
+    /// Counts a scan as one with cursors until the returned value is dropped.
+    pub fn scan_awakes(self: &Arc<Self>) -> AwakeScan {
+        self.scans_awake.fetch_add(1, Ordering::Relaxed);
+        AwakeScan(self.clone())
+    }
+
+    /// The upper bound on the bytes of cursors that scans keep between calls.
     fn cursors_bytes_max(&self) -> u64 {
         (self.budget.total_bytes / (8 * REACH_PER_CURSOR_BYTE)).max(CURSORS_BYTES_MIN)
     }
@@ -579,12 +604,20 @@ mod tests {
         assert_eq!(account.over_bytes(), 0);
     }
 
-    /// Scans rest when their cursors and the blocks of these may take more than an eighth of the
-    /// budget, or do so with what readers pin while the cache has nothing left to give.
+    /// Scans rest when there are many, and their cursors and the blocks of these may take more than
+    /// an eighth of the budget, or do so with what readers pin while the cache has nothing left to
+    /// give.
     #[test]
     fn scans_rest_when_they_take_too_much() {
         let budget_bytes = 64 << 20;
         let (account, _cache) = with_cache(budget_bytes, u64::MAX);
+        let few: Vec<_> = (0..AWAKE_MAX).map(|_| account.scan_awakes()).collect();
+        let all = account.charge(MemoryPart::Cursors, budget_bytes as usize);
+        assert!(!account.scans_should_rest(), "not a few");
+        let one_more = account.scan_awakes();
+        assert!(account.scans_should_rest());
+        drop(all);
+        assert!(!account.scans_should_rest());
         let cursors_max = budget_bytes / 8 / REACH_PER_CURSOR_BYTE;
         assert_eq!(with_cache(1 << 20, 0).0.cursors_bytes_max(), CURSORS_BYTES_MIN);
         let [most, one] = [cursors_max, 1].map(|bytes| account.charge(MemoryPart::Cursors, bytes as usize));
@@ -608,6 +641,7 @@ mod tests {
         assert!(!should_rest_with(budget_bytes / 8) && should_rest_with(budget_bytes / 8 + 1));
         drop(filters);
         assert!(!account.scans_should_rest(), "a destructor settles nothing, the question does");
+        drop((few, one_more));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use crate::entry::{Query, Sequence};
 use crate::error::{Error, Result};
 use crate::format::key_range::KeyRange;
-use crate::memory::{Account, Charge, MemoryPart};
+use crate::memory::{Account, AwakeScan, Charge, MemoryPart};
 use crate::read::scan::{self, Origin};
 use crate::read::state_source::StateSource;
 use crate::read::value::Value;
@@ -195,7 +195,7 @@ struct ScanOrigin {
 enum Pinned {
     /// The state that the scan's cursors read. It was pinned after the scan's sequence was
     /// registered, so it has everything visible at that sequence.
-    State(ScanPin),
+    State(ScanPin, #[expect(dead_code, reason = "kept for its destructor")] Option<AwakeScan>),
     /// No state: the scan has not begun, or rests. A scan that rests is charged for its own memory.
     Nothing(#[expect(dead_code, reason = "kept for its destructor")] Charge),
 }
@@ -212,7 +212,7 @@ impl Default for Pinned {
 impl Pinned {
     fn account(&self) -> Option<&Arc<Account>> {
         match self {
-            Self::State(state) => state.active.account(),
+            Self::State(state, _) => state.active.account(),
             Self::Nothing(_) => None,
         }
     }
@@ -224,9 +224,11 @@ impl Origin for ScanOrigin {
     fn open(&mut self, range: &KeyRange) -> Result<Self::Source> {
         let tree = &self.registered.tree;
         if let Pinned::Nothing(_) = self.pinned {
-            self.pinned = Pinned::State(tree.pin_scan());
+            let state = tree.pin_scan();
+            let awake = state.active.account().map(Account::scan_awakes);
+            self.pinned = Pinned::State(state, awake);
         }
-        let Pinned::State(state) = &self.pinned else { unreachable!("it was pinned just now") };
+        let Pinned::State(state, _) = &self.pinned else { unreachable!("it was pinned just now") };
         StateSource::new(state, range, &tree.lookups)
     }
 
