@@ -26,6 +26,14 @@ pub fn noise() -> Vec<u8> {
     (0..1u64 << 17).flat_map(|n| mix(n << 32).to_le_bytes()).collect()
 }
 
+/// The same of bytes that compressors shrink to about half: of every 64 bytes the second half is
+/// zero.
+pub fn half_noise() -> Vec<u8> {
+    let mut bytes = noise();
+    bytes.chunks_exact_mut(64).for_each(|chunk| chunk[32..].fill(0));
+    bytes
+}
+
 /// The middle of odd and even numbers of values.
 #[test]
 fn medians() {

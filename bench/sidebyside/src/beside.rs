@@ -21,10 +21,11 @@ use common::words::{List, Words};
 use serde::{Deserialize, Serialize};
 
 use crate::plan::{Database, Plan, Reads};
+use crate::process::Worker;
 use crate::rows::Row;
 use crate::slice::{Marks, Sample};
 use crate::stores::{self, Kind, Shape};
-use crate::worker::{Answer, Closed, Loaded, Question, Worker};
+use crate::worker::{Answer, Closed, Loaded, Question};
 
 /// Where and how to measure.
 pub struct Settings {
@@ -326,7 +327,7 @@ fn complete(base: &Path) -> PathBuf {
     base.with_extension("complete")
 }
 
-fn remove_if_there(dir: &Path) -> io::Result<()> {
+pub(crate) fn remove_if_there(dir: &Path) -> io::Result<()> {
     if dir.exists() { fs::remove_dir_all(dir) } else { Ok(()) }
 }
 

@@ -11,7 +11,7 @@ use common::words::List;
 
 use crate::data::{Data, Random};
 use crate::load::fill;
-use crate::stores::{self, Durability, Kind, Place, Seen, Shape};
+use crate::stores::{self, Compression, Durability, Kind, Place, Seen, Shape};
 
 /// How to measure.
 #[derive(Clone, Debug)]
@@ -93,6 +93,7 @@ fn run(engine: &dyn Kind, workload: &Fill, settings: &Settings, noise: &[u8]) ->
         buffer_bytes: settings.buffer_bytes,
         cache_bytes: 64 << 20,
         direct_io: false,
+        compression: Compression::None,
         durability,
         loading: false,
     };

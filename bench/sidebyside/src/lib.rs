@@ -1,26 +1,32 @@
 //! The same workloads on Tamarack and its peers, in turns.
 //!
-//! Three programs: `beside` measures everything and makes the report that is to be read;
-//! `sidebyside` times fills without compactions, also with a sync for each put; `delays` shows the
-//! latencies of single puts under compaction.
+//! Four programs: `beside` measures everything and makes the report that is to be read; `writes`
+//! measures loads, overwrites and updates, with what they cost; `sidebyside` times fills without
+//! compactions, also with a sync for each put; `delays` shows the latencies of single puts under
+//! compaction.
 //!
 //! * [`stores`]: the stores behind one trait.
-//! * [`data`]: the stored entries, and how keys are drawn; [`load`] stores them; [`check`] compares
-//!   answers with them byte for byte.
+//! * [`data`]: the stored entries, and how keys are drawn; [`drive`] puts and gets them by several
+//!   threads, [`load`] stores all; [`check`] compares answers with them byte for byte.
+//! * [`process`]: a process for each store, asked by a line of JSON.
 //! * [`rows`]: the workloads, as lists of operations; [`slice`] works through them, timed.
-//! * [`plan`], [`worker`], [`beside`], [`table`]: what `beside` measures, a process for each store,
+//! * [`plan`], [`worker`], [`beside`], [`table`]: what `beside` measures, what a store is asked,
 //!   their turns, and the report.
+//! * [`writes`]: the same of `writes`.
 //! * [`fills`], [`delays`]: the other two programs.
 
 pub mod beside;
 pub mod check;
 pub mod data;
 pub mod delays;
+pub mod drive;
 pub mod fills;
 pub mod load;
 pub mod plan;
+pub mod process;
 pub mod rows;
 pub mod slice;
 pub mod stores;
 pub mod table;
 pub mod worker;
+pub mod writes;

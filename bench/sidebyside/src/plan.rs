@@ -6,7 +6,7 @@ use common::words::Words;
 
 use crate::data::Data;
 use crate::rows::{Keys, Operation, Row};
-use crate::stores::{Durability, Place, Shape};
+use crate::stores::{Compression, Durability, Place, Shape};
 
 /// How much, and of what.
 #[derive(Clone, Debug)]
@@ -118,6 +118,7 @@ impl Database {
             buffer_bytes,
             cache_bytes,
             direct_io: reads == Reads::Direct,
+            compression: Compression::None,
             durability: Durability::Buffered,
             loading,
         }

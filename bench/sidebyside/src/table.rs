@@ -488,7 +488,7 @@ fn settings(results: &Results) -> String {
 
 /// A Markdown table whose columns are aligned in the source too: the first `left` to the left, the
 /// rest to the right.
-fn table(heading: &[&str], left: usize, rows: &[Vec<String>]) -> String {
+pub(crate) fn table(heading: &[&str], left: usize, rows: &[Vec<String>]) -> String {
     let width =
         |column: usize| rows.iter().map(|row| row[column].len()).chain([heading[column].len(), 4]).max().unwrap_or(0);
     let widths: Vec<usize> = (0..heading.len()).map(width).collect();
@@ -508,12 +508,12 @@ fn table(heading: &[&str], left: usize, rows: &[Vec<String>]) -> String {
 }
 
 /// What is less than 1 does not look like 1.
-fn times(ratio: f64) -> String {
+pub(crate) fn times(ratio: f64) -> String {
     format!("{:.2}", if ratio < 1.0 { (ratio * 100.0).floor() / 100.0 } else { ratio })
 }
 
 /// A whole number, with commas.
-fn count(number: f64) -> String {
+pub(crate) fn count(number: f64) -> String {
     let digits = format!("{number:.0}");
     let mut text = String::new();
     for (place, digit) in digits.chars().enumerate() {

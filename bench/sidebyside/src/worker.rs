@@ -1,15 +1,8 @@
-//! One store in a process of its own: its memory, reads and writes are then its own, and if it
-//! crashes, the others go on.
-//!
-//! ```text
-//! beside ── a question, one line of JSON ──► worker
-//! beside ◄── an answer, one line of JSON ── worker
-//! ```
+//! One store in a [process](crate::process) of its own: what `beside` asks it, and its answers.
 
 use std::fs;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::machine;
@@ -20,6 +13,7 @@ use tamarack_env::histogram::Histogram;
 use crate::check::check;
 use crate::load;
 use crate::plan::{Database, Plan, Reads};
+use crate::process::answer_all;
 use crate::rows::{Keys, Maker, Row};
 use crate::slice::{Bench, Marks, Sample};
 use crate::stores::{self, Kind, Store};
@@ -83,9 +77,8 @@ pub fn serve(engine: &str, plan: &Plan) -> io::Result<()> {
     let kinds = stores::all();
     let kind = kinds.iter().find(|kind| kind.name() == engine).expect("the asking side knows the same engines");
     let (noise, mut open) = (noise(), None::<Open>);
-    for line in io::stdin().lines() {
-        let question = serde_json::from_str(&line?)?;
-        let answer = match question {
+    answer_all(|question: Question| {
+        Ok(match question {
             Question::Load { database, threads, dir } => {
                 Answer::Loaded(load_all(kind.as_ref(), &plan.databases[database], threads, &dir, &noise)?)
             }
@@ -103,10 +96,8 @@ pub fn serve(engine: &str, plan: &Plan) -> io::Result<()> {
                 open.slice(&plan.rows[row], seed, plan.slice, &noise)?
             }
             Question::Close => Answer::Closed(open.take().expect("it is opened before").close()?),
-        };
-        println!("{}", serde_json::to_string(&answer)?);
-    }
-    Ok(())
+        })
+    })
 }
 
 fn load_all(kind: &dyn Kind, database: &Database, threads: usize, dir: &Path, noise: &[u8]) -> io::Result<Loaded> {
@@ -221,47 +212,5 @@ impl Open {
         let allocated_bytes = machine::allocated_bytes(&self.dir);
         fs::remove_dir_all(&self.dir)?;
         Ok(Closed { tree, allocated_bytes, peak_memory_bytes })
-    }
-}
-
-/// A worker, from the side that asks.
-pub struct Worker {
-    child: Child,
-    answers: BufReader<std::process::ChildStdout>,
-}
-
-impl Worker {
-    /// Starts this program again, with the same words and the name of the engine.
-    pub fn start(engine: &str) -> io::Result<Self> {
-        let mut command = Command::new(std::env::current_exe()?);
-        command.args(std::env::args_os().skip(1)).args(["--worker", engine]);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-        let answers = BufReader::new(child.stdout.take().expect("it is piped"));
-        Ok(Self { child, answers })
-    }
-
-    pub fn process(&self) -> u32 {
-        self.child.id()
-    }
-
-    /// Asks, and waits for the answer; an error says that the worker has ended instead.
-    pub fn ask(&mut self, question: &Question) -> io::Result<Answer> {
-        let mut stdin = self.child.stdin.as_ref().expect("it is piped");
-        writeln!(stdin, "{}", serde_json::to_string(question)?)?;
-        let mut line = String::new();
-        if self.answers.read_line(&mut line)? == 0 {
-            return Err(io::Error::other(format!("its process ended: {}", self.child.wait()?)));
-        }
-        Ok(serde_json::from_str(&line)?)
-    }
-}
-
-impl Drop for Worker {
-    /// Its input ends, and so does it.
-    fn drop(&mut self) {
-        drop(self.child.stdin.take());
-        if let Err(error) = self.child.wait() {
-            eprintln!("beside: a worker does not end: {error}");
-        }
     }
 }

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use common::words::Words;
 use sidebyside::beside::{Results, measure, settings};
 use sidebyside::plan::Plan;
-use sidebyside::{table, worker};
+use sidebyside::{process, table, worker};
 
 const HELP: &str = "\
 usage: beside [OPTIONS]
@@ -32,11 +32,8 @@ usage: beside [OPTIONS]
   --notes FILE      Markdown for the section on rows where Tamarack is behind";
 
 fn main() -> ExitCode {
-    let mut words: Vec<String> = std::env::args().collect();
-    if words.len() > 2 && words[words.len() - 2] == "--worker" {
-        let engine = words.pop().expect("it was looked at");
-        words.pop();
-        let plan = Plan::new(&Words::of(HELP, words.into_iter().skip(1)));
+    if let Some((engine, words)) = process::as_worker() {
+        let plan = Plan::new(&Words::of(HELP, words.into_iter()));
         return done(worker::serve(&engine, &plan).map(|()| true));
     }
     let words = Words::read(HELP);

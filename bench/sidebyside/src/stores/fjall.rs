@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{BLOCK_BYTES, Durability, FILTER_BITS, Kind, Place, Seen, Shape, Store};
+use super::{BLOCK_BYTES, Compression, Durability, FILTER_BITS, Kind, Place, Seen, Shape, Store};
 use ::fjall::compaction::Leveled;
 use ::fjall::config::{
     BlockSizePolicy, BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry, PinningPolicy,
@@ -42,6 +42,11 @@ impl Kind for Fjall {
          It has no direct I/O: where others read past the page cache, its files are evicted before each slice. It does not count blocks; what is shown are calls of its process that read"
     }
 
+    fn default_setup(&self) -> &'static str {
+        "leveled compaction with its defaults in proportion to the memtable: level 1 of four memtables, tables of one, a ratio of 10, a compaction of L0 from four tables on; at most four immutable memtables, which cannot be set; \
+         two worker threads; Bloom filters of 10 bits and index blocks pinned in memory in all levels, beside the cache; it has no direct I/O, so what it reads may come from the page cache; it tells neither debt nor runs nor bytes written"
+    }
+
     fn has_direct_io(&self) -> bool {
         false
     }
@@ -49,7 +54,13 @@ impl Kind for Fjall {
     fn open(&self, dir: &Path, place: &Place) -> Box<dyn Store> {
         let builder = Database::builder(dir).worker_threads(2).journal_compression(CompressionType::None);
         let db = builder.cache_size(place.cache_bytes).open().expect(WORKS);
+        let compression = match place.compression {
+            Compression::None => CompressionType::None,
+            Compression::Lz4 => CompressionType::Lz4,
+        };
         let strategy = match place.shape {
+            // Its defaults are tables of 64 MiB, as large as a memtable.
+            Shape::Default => Leveled::default().with_table_target_size(place.buffer_bytes),
             // Level 1 may hold as many tables of this size as L0 may hold tables (four).
             Shape::Leveled => Leveled::default().with_table_target_size(place.buffer_bytes * 10 / 4),
             Shape::Runs { .. } => Leveled::default().with_l0_threshold(255),
@@ -60,7 +71,7 @@ impl Kind for Fjall {
                 .max_memtable_size(place.generous_buffer_bytes())
                 .compaction_strategy(Arc::new(strategy.clone()))
                 .data_block_size_policy(BlockSizePolicy::all(BLOCK_BYTES as u32))
-                .data_block_compression_policy(CompressionPolicy::all(CompressionType::None))
+                .data_block_compression_policy(CompressionPolicy::all(compression))
                 .index_block_compression_policy(CompressionPolicy::all(CompressionType::None))
                 .filter_policy(FilterPolicy::all(filter))
                 .filter_block_pinning_policy(PinningPolicy::all(true))

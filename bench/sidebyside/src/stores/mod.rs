@@ -29,6 +29,11 @@ pub trait Kind {
     /// How it was set up beyond what holds for all, and what could not be made equal.
     fn setup(&self) -> &'static str;
 
+    /// The same for [`Shape::Default`].
+    fn default_setup(&self) -> &'static str {
+        self.setup()
+    }
+
     /// True if it can read past the page cache; if not, the page cache is emptied of its files
     /// before each slice with direct I/O.
     fn has_direct_io(&self) -> bool {
@@ -52,6 +57,7 @@ pub struct Place {
     pub buffer_bytes: u64,
     pub cache_bytes: u64,
     pub direct_io: bool,
+    pub compression: Compression,
     pub durability: Durability,
     /// All that is done is to load: a store may make larger commits if it needs them.
     pub loading: bool,
@@ -63,6 +69,13 @@ impl Place {
     pub fn generous_buffer_bytes(&self) -> u64 {
         if self.shape == (Shape::Runs { by_hand: true }) { 2 * self.buffer_bytes } else { self.buffer_bytes }
     }
+}
+
+/// Compression of tables. The WAL is never compressed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Compression {
+    None,
+    Lz4,
 }
 
 /// What a put survives once it has returned.
@@ -80,6 +93,9 @@ pub const FILTER_BITS: u64 = 10;
 /// The size of blocks.
 pub const BLOCK_BYTES: usize = 4096;
 
+/// Memtables of a store that lets their number be set: the active one, and three immutable ones.
+pub const MEMTABLES: u64 = 4;
+
 impl Place {
     /// What the filters of all entries take.
     pub fn filter_bytes(&self) -> u64 {
@@ -90,6 +106,8 @@ impl Place {
 /// What the tree looks like.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shape {
+    /// The store's own default, in proportion to the memtable.
+    Default,
     /// Leveled, with a size ratio of 10.
     Leveled,
     /// Every flushed memtable stays a run of its own. By hand: only [`Store::flush`] flushes it,
@@ -123,6 +141,27 @@ pub trait Store: Sync {
     /// What the tree looks like now.
     fn tree(&self) -> String;
 
+    /// Figures of the tree, as far as the store tells them.
+    fn gauges(&self) -> Gauges {
+        Gauges::default()
+    }
+
+    /// Bytes written to tables since opening, by flushes and compactions, by the store's own count.
+    fn table_bytes_written(&self) -> Option<u64> {
+        None
+    }
+
+    /// How far off a difference of [`Store::table_bytes_written`] may be.
+    fn table_bytes_rounding(&self) -> u64 {
+        0
+    }
+
+    /// Reads of files by lookups so far, those that open tables included, by its own count, or else
+    /// the process's calls that read. Only differences mean something. `None` if files are mapped.
+    fn file_reads(&self) -> Option<u64> {
+        Some(machine::io().calls)
+    }
+
     /// Ends the measurement if the tree is not as requested: at least two levels, the last mostly
     /// full; or at least so many runs.
     fn assert_tree(&self, _place: &Place, _runs: u64) {}
@@ -133,10 +172,24 @@ pub trait Store: Sync {
         Some(machine::io().calls)
     }
 
+    /// The same, `None` if it does not count blocks.
+    fn block_counts(&self) -> Option<u64> {
+        None
+    }
+
     /// Whether it counts for each thread by itself, from that thread's first call on.
     fn counts_by_thread(&self) -> bool {
         false
     }
+}
+
+/// Figures of a tree at one moment.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Gauges {
+    /// Bytes that compactions have yet to write, by the store's own estimate.
+    pub debt_bytes: Option<u64>,
+    /// Sorted runs on storage: tables of L0, and other levels that are not empty.
+    pub runs: Option<u64>,
 }
 
 /// What was read: counts, and a sum over every key and value, which makes engines comparable and
@@ -168,7 +221,7 @@ impl Seen {
 
 /// All kinds, in the order of a round.
 pub fn all() -> Vec<Box<dyn Kind>> {
-    let mut kinds: Vec<Box<dyn Kind>> = vec![Box::new(tamarack::Tamarack)];
+    let mut kinds: Vec<Box<dyn Kind>> = vec![Box::new(tamarack::Tamarack::new())];
     #[cfg(feature = "rocksdb")]
     kinds.extend(rocksdb::variants());
     kinds.push(Box::new(fjall::Fjall));
@@ -179,4 +232,15 @@ pub fn all() -> Vec<Box<dyn Kind>> {
 /// All but variants that differ in how they read.
 pub fn plain() -> Vec<Box<dyn Kind>> {
     all().into_iter().filter(|kind| kind.name() == kind.files()).collect()
+}
+
+/// The stores whose writing is compared, in the order of a round: Tamarack with its default policy
+/// and with each of `policies`, and the other LSM trees.
+pub fn writing(policies: &[String]) -> Vec<Box<dyn Kind>> {
+    let mut kinds: Vec<Box<dyn Kind>> = vec![Box::new(tamarack::Tamarack::new())];
+    kinds.extend(policies.iter().map(|policy| Box::new(tamarack::Tamarack::with_policy(policy)) as Box<dyn Kind>));
+    #[cfg(feature = "rocksdb")]
+    kinds.extend(rocksdb::styles());
+    kinds.push(Box::new(fjall::Fjall));
+    kinds
 }

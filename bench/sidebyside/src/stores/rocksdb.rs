@@ -2,12 +2,13 @@
 //! workload.
 
 use std::path::Path;
+use std::thread;
 use std::time::Duration;
 
-use super::{BLOCK_BYTES, Durability, FILTER_BITS, Kind, Place, Seen, Shape, Store};
+use super::{BLOCK_BYTES, Compression, Durability, FILTER_BITS, Gauges, Kind, MEMTABLES, Place, Seen, Shape, Store};
 use ::rocksdb::perf::PerfStatsLevel;
 use ::rocksdb::{
-    BlockBasedOptions, Cache, DB, DBCompressionType, Options, PerfContext, PerfMetric, ReadOptions,
+    BlockBasedOptions, Cache, DB, DBCompactionStyle, DBCompressionType, Options, PerfContext, PerfMetric, ReadOptions,
     WaitForCompactOptions, WriteOptions, perf,
 };
 
@@ -16,6 +17,8 @@ struct RocksDb {
     setup: &'static str,
     /// The hyper-clock cache instead of the LRU cache.
     hyper_clock: bool,
+    /// Universal compaction for [`Shape::Default`].
+    universal: bool,
 }
 
 struct Open {
@@ -23,10 +26,14 @@ struct Open {
     read: ReadOptions,
     write: WriteOptions,
     shape: Shape,
+    universal: bool,
     counts: bool,
 }
 
 const WORKS: &str = "rocksdb works";
+
+/// Its default number of levels.
+const LEVELS: u32 = 7;
 
 pub(super) fn variants() -> Vec<Box<dyn Kind>> {
     let lru = RocksDb {
@@ -36,13 +43,32 @@ pub(super) fn variants() -> Vec<Box<dyn Kind>> {
                 buffer's size, and after loading an empty L0; or automatic compaction off and L0 unlimited, and a memtable set to twice the size, as it counts more for an entry; four write buffers (one that takes writes, three to be flushed); format \
                 version, checksums, restart intervals and read-ahead at their defaults; `get_pinned`; a new iterator for each scan; two background jobs; the WAL is written but not synced",
         hyper_clock: false,
+        universal: false,
     };
     let hyper_clock = RocksDb {
         name: "rocksdb hcc",
         setup: "as `rocksdb`, but with a HyperClockCache that is told the size of blocks",
         hyper_clock: true,
+        universal: false,
     };
     vec![Box::new(lru), Box::new(hyper_clock)]
+}
+
+/// Both ways in which it compacts by itself.
+pub(super) fn styles() -> Vec<Box<dyn Kind>> {
+    let style = |name, setup, universal| RocksDb { name, setup, hyper_clock: false, universal };
+    let leveled = style(
+        "rocksdb",
+        "leveled compaction with its defaults in proportion to the memtable: level 1 of four memtables, tables of one, dynamic level sizes with a ratio of 10, a compaction of L0 from four tables on; four write buffers; two background jobs; \
+         LRU cache; full Bloom filters of 10 bits, filters and indexes in memory beside the cache; all tables opened when the database is; direct reads, also of compactions, which read 2 MiB ahead (its default); what is written goes through the page cache; the WAL is written but not synced",
+        false,
+    );
+    let universal = style(
+        "rocksdb universal",
+        "as `rocksdb`, but with universal compaction and all its defaults (size ratio 1 %, space amplification at most 200 %, a compaction from four runs on)",
+        true,
+    );
+    vec![Box::new(leveled), Box::new(universal)]
 }
 
 impl Kind for RocksDb {
@@ -65,17 +91,28 @@ impl Kind for RocksDb {
     fn open(&self, dir: &Path, place: &Place) -> Box<dyn Store> {
         let mut options = Options::default();
         options.create_if_missing(true);
-        options.set_compression_type(DBCompressionType::None);
+        options.set_compression_type(match place.compression {
+            Compression::None => DBCompressionType::None,
+            Compression::Lz4 => DBCompressionType::Lz4,
+        });
         options.set_use_direct_reads(place.direct_io);
         options.set_max_background_jobs(2);
         options.set_write_buffer_size(place.generous_buffer_bytes() as usize);
-        options.set_max_write_buffer_number(4);
+        options.set_max_write_buffer_number(MEMTABLES as i32);
         let cache = match self.hyper_clock {
             true => Cache::new_hyper_clock_cache(place.cache_bytes as usize, BLOCK_BYTES),
             false => Cache::new_lru_cache(place.cache_bytes as usize),
         };
         options.set_block_based_table_factory(&Self::tables(&cache));
         match place.shape {
+            // Its defaults are four memtables of 64 MiB, and tables of one.
+            Shape::Default => {
+                options.set_max_bytes_for_level_base(4 * place.buffer_bytes);
+                options.set_target_file_size_base(place.buffer_bytes);
+                if self.universal {
+                    options.set_compaction_style(DBCompactionStyle::Universal);
+                }
+            }
             Shape::Leveled => {
                 options.set_max_bytes_for_level_base(10 * place.buffer_bytes);
                 options.set_max_bytes_for_level_multiplier(10.0);
@@ -100,7 +137,7 @@ impl Kind for RocksDb {
         let (read, mut write, shape, counts) =
             (ReadOptions::default(), WriteOptions::default(), place.shape, place.direct_io);
         write.set_sync(place.durability == Durability::Sync);
-        Box::new(Open { db, read, write, shape, counts })
+        Box::new(Open { db, read, write, shape, universal: self.universal, counts })
     }
 }
 
@@ -133,9 +170,21 @@ impl Store for Open {
         Duration::ZERO
     }
 
+    /// Waiting may return while L0 has more tables than start a compaction: setting an option makes
+    /// it look for compactions again.
     fn rest(&self) -> Duration {
-        self.db.wait_for_compact(&WaitForCompactOptions::default()).expect(WORKS);
-        Duration::ZERO
+        loop {
+            self.db.wait_for_compact(&WaitForCompactOptions::default()).expect(WORKS);
+            let number = |property: &str| self.db.property_int_value(property).expect(WORKS).unwrap_or(0);
+            let works = number("rocksdb.num-running-compactions") + number("rocksdb.num-running-flushes") > 0;
+            if !works && (self.shape != Shape::Default || number("rocksdb.compaction-pending") == 0) {
+                return Duration::ZERO;
+            }
+            if !works {
+                self.db.set_options(&[("level0_file_num_compaction_trigger", "4")]).expect(WORKS);
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
     }
 
     fn get(&self, key: &[u8], seen: &mut Seen) {
@@ -172,6 +221,31 @@ impl Store for Open {
         });
         let levels: Vec<_> = levels.collect();
         levels.join("; ")
+    }
+
+    fn gauges(&self) -> Gauges {
+        let number = |property: &str| self.db.property_int_value(property).expect(WORKS);
+        let tables = |level: u32| number(&format!("rocksdb.num-files-at-level{level}")).unwrap_or(0);
+        let runs = tables(0) + (1..LEVELS).map(|level| tables(level).min(1)).sum::<u64>();
+        // Its estimate is 0 for universal compaction.
+        let debt_bytes = number("rocksdb.estimate-pending-compaction-bytes").filter(|_| !self.universal);
+        Gauges { debt_bytes, runs: Some(runs) }
+    }
+
+    fn table_bytes_rounding(&self) -> u64 {
+        11 << 20
+    }
+
+    fn block_counts(&self) -> Option<u64> {
+        self.block_reads()
+    }
+
+    /// From a line `Cumulative compaction: 1.23 GB write, …`, which includes flushes: to 10 MiB.
+    fn table_bytes_written(&self) -> Option<u64> {
+        let text = self.db.property_value("rocksdb.cfstats-no-file-histogram").expect(WORKS)?;
+        let line = text.lines().find_map(|line| line.strip_prefix("Cumulative compaction: "))?;
+        let gib: f64 = line.split(' ').next()?.parse().ok()?;
+        Some((gib * f64::from(1 << 30)) as u64)
     }
 
     /// Its own count, which costs it a little; so only where blocks are read.

@@ -3,16 +3,31 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::{BLOCK_BYTES, Durability, FILTER_BITS, Kind, Place, Seen, Shape, Store};
+use super::{BLOCK_BYTES, Durability, FILTER_BITS, Gauges, Kind, MEMTABLES, Place, Seen, Shape, Store};
 use ::tamarack::{AdvancedOptions, Compression, Db, Options};
 
-pub struct Tamarack;
+pub struct Tamarack {
+    name: &'static str,
+    /// Of [`Shape::Default`], instead of the store's default.
+    policy: Option<String>,
+}
+
+impl Tamarack {
+    pub fn new() -> Self {
+        Self { name: "tamarack", policy: None }
+    }
+
+    /// A variant that is named after its policy. Names live as long as the program: there are few.
+    pub fn with_policy(policy: &str) -> Self {
+        Self { name: format!("tamarack {policy}").leak(), policy: Some(policy.to_owned()) }
+    }
+}
 
 const WORKS: &str = "tamarack works";
 
 impl Kind for Tamarack {
     fn name(&self) -> &'static str {
-        "tamarack"
+        self.name
     }
 
     fn package(&self) -> &'static str {
@@ -24,22 +39,36 @@ impl Kind for Tamarack {
          up to three immutable memtables; `get` with borrowed values; scans with `next_lent` and `next_back_lent`; two background threads; durability `Buffered`"
     }
 
+    fn default_setup(&self) -> &'static str {
+        "the default policy, or the one in its name; the default filters (`blocked:bits=10,allocation=monkey`), in memory beside the cache, indexes as well, up to a quarter of the cache; two background threads; \
+         durability `Buffered`; what compactions read passes the page cache, what they write does not"
+    }
+
     fn open(&self, dir: &Path, place: &Place) -> Box<dyn Store> {
         let policy = match place.shape {
-            Shape::Leveled => "leveling:T=10",
-            Shape::Runs { .. } => "tiering:T=100",
+            Shape::Default => self.policy.as_deref(),
+            Shape::Leveled => Some("leveling:T=10"),
+            Shape::Runs { .. } => Some("tiering:T=100"),
+        };
+        let compression = match place.compression {
+            super::Compression::None => Compression::None,
+            super::Compression::Lz4 => Compression::Lz4,
         };
         let durability = match place.durability {
             Durability::Buffered => ::tamarack::Durability::Buffered,
             Durability::Sync => ::tamarack::Durability::Sync,
         };
-        let advanced =
-            AdvancedOptions::new().filter(&format!("blocked:bits={FILTER_BITS},allocation=monkey")).policy(policy);
-        let advanced = advanced.memtable_bytes(place.buffer_bytes).block_bytes(BLOCK_BYTES).immutable_memtables_max(3);
+        let mut advanced = AdvancedOptions::new()
+            .filter(&format!("blocked:bits={FILTER_BITS},allocation=monkey"))
+            .block_bytes(BLOCK_BYTES);
+        if let Some(policy) = policy {
+            advanced = advanced.policy(policy);
+        }
+        let advanced = advanced.memtable_bytes(place.buffer_bytes).immutable_memtables_max(MEMTABLES as usize - 1);
         let advanced = advanced.cache_bytes(place.cache_bytes).direct_io(place.direct_io);
-        let memory_bytes = place.cache_bytes + place.filter_bytes() + 4 * place.buffer_bytes + (256 << 20);
+        let memory_bytes = place.cache_bytes + place.filter_bytes() + MEMTABLES * place.buffer_bytes + (256 << 20);
         let options = Options::new().memory_bytes(memory_bytes).durability(durability);
-        Box::new(options.compression(Compression::None).threads(2).advanced(advanced).open(dir).expect(WORKS))
+        Box::new(options.compression(compression).threads(2).advanced(advanced).open(dir).expect(WORKS))
     }
 }
 
@@ -96,11 +125,33 @@ impl Store for Db {
         levels.collect::<Vec<_>>().join("; ")
     }
 
+    fn gauges(&self) -> Gauges {
+        let stats = self.stats();
+        let runs = stats.levels.iter().map(|level| level.runs.len() as u64).sum();
+        Gauges { debt_bytes: Some(stats.debt_bytes), runs: Some(runs) }
+    }
+
+    fn block_counts(&self) -> Option<u64> {
+        self.block_reads()
+    }
+
+    fn table_bytes_written(&self) -> Option<u64> {
+        let stats = self.stats();
+        Some(stats.flush_bytes + stats.compaction_bytes)
+    }
+
+    /// Reads through io_uring are among them, which the process's count of calls lacks.
+    fn file_reads(&self) -> Option<u64> {
+        let reads = self.stats().reads;
+        Some(reads.gets.reads + reads.upkeep.reads)
+    }
+
     fn assert_tree(&self, place: &Place, least_runs: u64) {
         let levels: Vec<_> = self.stats().levels.into_iter().filter(|level| !level.runs.is_empty()).collect();
         let runs: usize = levels.iter().map(|level| level.runs.len()).sum();
         let last_bytes: u64 = levels.last().map_or(0, |level| level.runs.iter().map(|run| run.raw_bytes).sum());
         let as_wanted = match place.shape {
+            Shape::Default => true,
             Shape::Leveled => levels.len() >= 2 && 2 * last_bytes > place.data.raw_bytes(),
             Shape::Runs { .. } => runs as u64 >= least_runs,
         };
