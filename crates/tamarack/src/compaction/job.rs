@@ -99,6 +99,8 @@ pub(super) struct Job {
     pub(super) total: u64,
     /// Raw bytes left to copy, roughly.
     pub(super) left: u64,
+    /// Space that each part takes beyond that of its inputs, in bytes; none for flushes.
+    pub(super) temporary_bytes: u64,
     /// True if an earlier process began it; its cause is unknown.
     pub(super) resumed: bool,
     /// Finished pieces of a flush, until all are installed together.
@@ -179,6 +181,11 @@ pub(super) struct Inputs {
 }
 
 impl Inputs {
+    /// The runs.
+    pub(super) fn ids(&self) -> impl Iterator<Item = RunId> {
+        self.runs.iter().map(|run| run.id())
+    }
+
     /// Finds the inputs of a task in the tree.
     pub(super) fn of(task: &Task, tree: &TreeVersion) -> Self {
         let runs: Vec<Arc<Run>> = tree.runs().cloned().collect();

@@ -108,13 +108,28 @@ impl Job {
         planner::CompactionPlan { cause: self.cause, inputs, buffer, target }
     }
 
+    /// Returns the number of parts that have begun and not ended.
+    pub(super) fn begun(&self) -> usize {
+        self.taken + self.parts.iter().filter(|part| part.has_begun).count()
+    }
+
+    /// Returns true if some part has not begun.
+    pub(super) fn has_parts_to_begin(&self) -> bool {
+        self.parts.iter().any(|part| !part.has_begun)
+    }
+
     /// Returns the index of the part to be carried out next, if a worker may take one. At most
-    /// `open_max` parts are begun at a time, since each needs space for a table per input; they
-    /// take turns.
-    pub(super) fn next_part(&self, open_max: usize) -> Option<usize> {
-        let begun = self.taken + self.parts.iter().filter(|part| part.has_begun).count();
-        let another = self.parts.iter().position(|part| !part.has_begun).filter(|_| begun < open_max);
-        another.or_else(|| self.parts.iter().position(|part| part.has_begun))
+    /// `open_max` parts are carried out at a time, and another one begins only if it `may_begin`:
+    /// each takes space for a table of each input. Of parts that have begun, the last one that was
+    /// put back goes on, so that with an `open_max` of 1 the others take no more space than they
+    /// have.
+    pub(super) fn next_part(&self, open_max: usize, may_begin: bool) -> Option<usize> {
+        if self.taken >= open_max {
+            return None;
+        }
+        let may_begin = may_begin && self.begun() < open_max;
+        let another = self.parts.iter().position(|part| !part.has_begun).filter(|_| may_begin);
+        another.or_else(|| self.parts.iter().rposition(|part| part.has_begun))
     }
 
     /// Takes the part at this index to carry it out.
@@ -173,6 +188,7 @@ mod tests {
             taken: 0,
             total: 0,
             left: 0,
+            temporary_bytes: 0,
             resumed: false,
             done: Vec::new(),
             began: Duration::ZERO,
@@ -189,7 +205,7 @@ mod tests {
             let (mut job, mut ended) = (job(5), 0);
             while ended < 5 {
                 let mut taken = Vec::new();
-                while let Some(at) = job.next_part(open_max) {
+                while let Some(at) = job.next_part(open_max, true) {
                     taken.push(job.take(at));
                 }
                 assert_eq!(taken.len(), open_max.min(5 - ended), "{open_max} may be open");
@@ -199,5 +215,38 @@ mod tests {
                 (job.taken, ended) = (job.taken - 1, ended + 1);
             }
         }
+    }
+
+    /// Where parts have begun and only one may go on, it is the same one until it ends, whatever
+    /// else waits; and none begins that may not.
+    #[test]
+    fn one_of_several_parts_goes_on_to_its_end() {
+        let mut job = job(5);
+        for _ in 0..3 {
+            let at = job.next_part(3, true).expect("another may begin");
+            job.parts[at].written = 100 + job.begun() as u64;
+            let part = job.take(at);
+            // Puts it back without having it taken by the next round.
+            job.parts.insert(0, part);
+            job.taken -= 1;
+        }
+        assert_eq!((job.begun(), job.next_part(3, false).is_some()), (3, true));
+        let mut ends = Vec::new();
+        while job.begun() > 0 {
+            let at = job.next_part(1, true).expect("one goes on");
+            let name = job.parts[at].written;
+            for _ in 0..3 {
+                let at = job.next_part(1, true).expect("one goes on");
+                let part = job.take(at);
+                assert_eq!((part.written, job.next_part(1, true)), (name, None), "one at a time, and the same one");
+                job.put_back(part);
+            }
+            let at = job.next_part(1, true).expect("one goes on");
+            drop(job.take(at));
+            job.taken -= 1;
+            ends.push(name);
+        }
+        assert_eq!(ends.len(), 3, "{ends:?}");
+        assert_eq!((job.parts.len(), job.next_part(3, false)), (2, None), "those left may not begin");
     }
 }

@@ -16,11 +16,12 @@
 //! compactions suffices for a compaction of all runs, by one thread: it hands over its output table
 //! by table, and the file of an input table is removed when all of it is handed over, so at any
 //! time it takes a table of each input and one of the output beyond what it began with. Flushes
-//! leave alone what a compaction in progress may still need. While space is low, compactions run
-//! one at a time, and tombstones are compacted down at once (`compaction/scheduler/begin`), so that
-//! what is deleted gives its space back. Deletes wait for that too: they would otherwise fill the
-//! reserve with tombstones. A refused delete makes the memtable immutable, so that the tombstones
-//! in it take effect. Tables are small on a small disk ([`Reserve::table_bytes`]).
+//! leave alone what a compaction in progress may still need. Further parts of a compaction begin
+//! only where more is free than that. While space is low, compactions run one at a time, and
+//! tombstones are compacted down at once (`compaction/scheduler/begin`), so that what is deleted
+//! gives its space back. Deletes wait for that too: they would otherwise fill the reserve with
+//! tombstones. A refused delete makes the memtable immutable, so that the tombstones in it take
+//! effect. Tables are small on a small disk ([`Reserve::table_bytes`]).
 //!
 //! Free space is queried four times for each memtable of writes, whenever a flush or a compaction
 //! begins, by each write that would be refused, and every half second while it is low.
@@ -252,6 +253,12 @@ impl Reserve {
                 ReserveParts { compactions, flushes: bytes.min(total_bytes / FLUSHES_PER_DISK) }
             }
         }
+    }
+
+    /// Queries the free space, and returns it without the reserve's part for flushes, in bytes.
+    pub fn free_beside_flushes(&self) -> u64 {
+        let free = |disk: DiskStats| disk.free_bytes.saturating_sub(self.parts(disk.total_bytes).flushes);
+        self.look().map_or(u64::MAX, free)
     }
 
     /// Returns true if `bytes` can be written without the reserve.

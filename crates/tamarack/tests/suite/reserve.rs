@@ -461,3 +461,58 @@ fn fill_and_empty(disk: &Path) -> Result<()> {
     assert!(open()?.verify(&mut |_, _| {})?.is_ok());
     Ok(())
 }
+
+/// Each part of a compaction takes a table of each run while it goes on, so no more parts begin
+/// than there is space for, however many threads wait; not either when a compaction that was
+/// interrupted is resumed. What flushes need is left alone.
+#[test]
+fn no_more_parts_begin_than_there_is_space_for() -> Result<()> {
+    const RUNS: u64 = 60;
+    for seed in 0..6 {
+        let sim = SimEnv::new(seed);
+        let open = |sim: &SimEnv| {
+            let advanced = AdvancedOptions::new().env(Arc::new(sim.clone())).memtable_bytes(16 << 10).block_bytes(512);
+            let advanced = advanced.table_bytes(8192).policy("tiering:T=200");
+            Options::new().compression(Compression::None).threads(4).advanced(advanced).open("/db")
+        };
+        let db = open(&sim)?;
+        let mut stored = 0;
+        while db.stats().levels[0].runs.len() < RUNS as usize {
+            db.put(scattered_key(stored), [b'v'; 200])?;
+            sim.run_background_until_idle();
+            stored += 1;
+        }
+        db.flush()?;
+        // For two parts, but not for three.
+        let one = RUNS * 9000;
+        let capacity = sim.used_bytes() + 2 * one;
+        sim.set_capacity(Some(capacity));
+        let least = Arc::new(Mutex::new(Rank::Test, u64::MAX));
+        let (seen, watched) = (least.clone(), sim.clone());
+        let interrupted = Arc::new(Mutex::new(Rank::Test, None));
+        let taken = interrupted.clone();
+        sim.set_hook(move |moment| {
+            let free = capacity - watched.used_bytes();
+            let mut least = seen.lock();
+            *least = free.min(*least);
+            if seed % 2 == 1 && free < one * 3 / 2 {
+                taken.lock().get_or_insert_with(|| moment.image(tamarack_env::sim::Crash::KeepAll));
+            }
+        });
+        db.compact()?;
+        sim.clear_hook();
+        let least = *least.lock();
+        assert!(least > 100_000, "seed {seed}: {least} bytes were free, {one} for each part");
+        assert_eq!(db.scan::<&str>(..).count() as u64, stored);
+        let image = interrupted.lock().take();
+        assert_eq!(image.is_some(), seed % 2 == 1);
+        if let Some(image) = image {
+            image.set_capacity(Some(capacity));
+            let db = open(&image)?;
+            db.wait_for_compactions()?;
+            db.compact()?;
+            assert_eq!(db.scan::<&str>(..).count() as u64, stored, "seed {seed}");
+        }
+    }
+    Ok(())
+}

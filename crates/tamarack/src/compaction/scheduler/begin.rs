@@ -311,6 +311,10 @@ impl Scheduler {
         let filter = self.filters.for_job(shape, tree, &task);
         let number = schedule.jobs.next_number();
         let left = pieces.iter().map(|(piece, _)| piece.bytes).sum();
+        let temporary_bytes = match &task {
+            Task::Flush { .. } => 0,
+            Task::Compaction { .. } | Task::Range { .. } => tree.temporary_bytes(inputs.ids(), table_bytes).min(left),
+        };
         let parts = pieces
             .into_iter()
             .map(|(piece, moved)| JobPart::new(number, task.clone(), piece.range, moved, table_bytes, filter))
@@ -324,6 +328,7 @@ impl Scheduler {
             taken: 0,
             total: left,
             left,
+            temporary_bytes,
             resumed: false,
             done: Vec::new(),
             began: self.env.now(),
