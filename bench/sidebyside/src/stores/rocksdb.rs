@@ -2,7 +2,6 @@
 //! workload.
 
 use std::path::Path;
-use std::thread;
 use std::time::Duration;
 
 use super::{BLOCK_BYTES, Compression, Durability, FILTER_BITS, Gauges, Kind, MEMTABLES, Place, Seen, Shape, Store};
@@ -160,31 +159,25 @@ impl Store for Open {
         self.db.flush().expect(WORKS);
     }
 
-    /// Empties L0: each file there is one more run to look into.
+    /// Empties L0 of [`Shape::Leveled`]: each file there is one more run to look into.
     fn settle(&self) -> Duration {
-        if self.shape == Shape::Leveled {
-            self.db.set_options(&[("level0_file_num_compaction_trigger", "1")]).expect(WORKS);
-            self.rest();
-            self.db.set_options(&[("level0_file_num_compaction_trigger", "4")]).expect(WORKS);
+        match self.shape {
+            Shape::Default => {
+                self.rest();
+            }
+            Shape::Leveled => {
+                self.db.set_options(&[("level0_file_num_compaction_trigger", "1")]).expect(WORKS);
+                self.rest();
+                self.db.set_options(&[("level0_file_num_compaction_trigger", "4")]).expect(WORKS);
+            }
+            Shape::Runs { .. } => (),
         }
         Duration::ZERO
     }
 
-    /// Waiting may return while L0 has more tables than start a compaction: setting an option makes
-    /// it look for compactions again.
     fn rest(&self) -> Duration {
-        loop {
-            self.db.wait_for_compact(&WaitForCompactOptions::default()).expect(WORKS);
-            let number = |property: &str| self.db.property_int_value(property).expect(WORKS).unwrap_or(0);
-            let works = number("rocksdb.num-running-compactions") + number("rocksdb.num-running-flushes") > 0;
-            if !works && (self.shape != Shape::Default || number("rocksdb.compaction-pending") == 0) {
-                return Duration::ZERO;
-            }
-            if !works {
-                self.db.set_options(&[("level0_file_num_compaction_trigger", "4")]).expect(WORKS);
-            }
-            thread::sleep(Duration::from_millis(1));
-        }
+        self.db.wait_for_compact(&WaitForCompactOptions::default()).expect(WORKS);
+        Duration::ZERO
     }
 
     fn get(&self, key: &[u8], seen: &mut Seen) {
