@@ -82,10 +82,14 @@ const REACH_PER_CURSOR_BYTE: u64 = 16;
 /// The cursors that scans keep between calls even where the budget is small, in bytes: about 256.
 const CURSORS_BYTES_MIN: u64 = 256 << 10;
 
-/// Scans that never rest, however short memory is. A scan that rests at each step reads a block of
-/// each run for each entry, which is for the many that are idle most of the time, not for the few
-/// that programs work through.
+/// Scans that do not rest, as long as their cursors take at most half of the budget and
+/// [`AWAKE_BYTES`]. A scan that rests at each step reads a block of each run for each entry, which
+/// is for the many that are idle most of the time, not for the few that programs work through. They
+/// are the first that open cursors: those that are idle then keep the places.
 const AWAKE_MAX: u64 = 8;
+
+/// See [`AWAKE_MAX`]: half of what resident memory may exceed the budget by.
+const AWAKE_BYTES: u64 = 32 << 20;
 
 /// The division of a memory budget, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -287,15 +291,18 @@ impl Account {
         self.scans_bytes() > self.budget.total_bytes / 8
     }
 
-    /// Returns true if scans should hold no memory between two calls: more than [`AWAKE_MAX`] do,
-    /// and their cursors, with the blocks that these may pin, take more than an eighth of the
-    /// budget; or all that readers pin does, and the cache cannot shrink any more.
+    /// Returns true if scans should hold no memory between two calls: more than [`AWAKE_MAX`] do
+    /// (more than one, if they take very much), and their cursors, with the blocks that these may
+    /// pin, take more than an eighth of the budget; or all that readers pin does, and the cache
+    /// cannot shrink any more.
     pub fn scans_should_rest(&self) -> bool {
+        let cursors_bytes = self.bytes(MemoryPart::Cursors);
         let is_much = || {
-            self.bytes(MemoryPart::Cursors) > self.cursors_bytes_max()
-                || self.is_short.load(Ordering::Relaxed) && self.is_still_short()
+            cursors_bytes > self.cursors_bytes_max() || self.is_short.load(Ordering::Relaxed) && self.is_still_short()
         };
-        self.scans_awake.load(Ordering::Relaxed) > AWAKE_MAX && is_much()
+        let reach_bytes = cursors_bytes.saturating_mul(REACH_PER_CURSOR_BYTE);
+        let awake_max = if reach_bytes <= self.budget.total_bytes / 2 + AWAKE_BYTES { AWAKE_MAX } else { 1 };
+        self.scans_awake.load(Ordering::Relaxed) > awake_max && is_much()
     }
 
     /// Counts a scan as one with cursors until the returned value is dropped.
@@ -611,14 +618,19 @@ mod tests {
     fn scans_rest_when_they_take_too_much() {
         let budget_bytes = 64 << 20;
         let (account, _cache) = with_cache(budget_bytes, u64::MAX);
-        let few: Vec<_> = (0..AWAKE_MAX).map(|_| account.scan_awakes()).collect();
-        let all = account.charge(MemoryPart::Cursors, budget_bytes as usize);
+        let cursors_max = budget_bytes / 8 / REACH_PER_CURSOR_BYTE;
+        let alone = account.scan_awakes();
+        let much = account.charge(MemoryPart::Cursors, (2 * cursors_max) as usize);
+        let very_much = account.charge(MemoryPart::Cursors, budget_bytes as usize);
+        assert!(!account.scans_should_rest(), "not one, whatever it takes");
+        let few: Vec<_> = (1..AWAKE_MAX).map(|_| account.scan_awakes()).collect();
+        assert!(account.scans_should_rest());
+        drop(very_much);
         assert!(!account.scans_should_rest(), "not a few");
         let one_more = account.scan_awakes();
         assert!(account.scans_should_rest());
-        drop(all);
+        drop(much);
         assert!(!account.scans_should_rest());
-        let cursors_max = budget_bytes / 8 / REACH_PER_CURSOR_BYTE;
         assert_eq!(with_cache(1 << 20, 0).0.cursors_bytes_max(), CURSORS_BYTES_MIN);
         let [most, one] = [cursors_max, 1].map(|bytes| account.charge(MemoryPart::Cursors, bytes as usize));
         assert!(account.scans_should_rest());
@@ -641,7 +653,7 @@ mod tests {
         assert!(!should_rest_with(budget_bytes / 8) && should_rest_with(budget_bytes / 8 + 1));
         drop(filters);
         assert!(!account.scans_should_rest(), "a destructor settles nothing, the question does");
-        drop((few, one_more));
+        drop((alone, few, one_more));
     }
 
     #[test]

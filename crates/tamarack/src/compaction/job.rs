@@ -99,7 +99,7 @@ pub(super) struct Job {
     pub(super) total: u64,
     /// Raw bytes left to copy, roughly.
     pub(super) left: u64,
-    /// Space that each part takes beyond that of its inputs, in bytes; none for flushes.
+    /// Space that one part takes beyond what its inputs have, in bytes; none for flushes.
     pub(super) temporary_bytes: u64,
     /// True if an earlier process began it; its cause is unknown.
     pub(super) resumed: bool,

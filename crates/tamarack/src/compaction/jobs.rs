@@ -113,6 +113,13 @@ impl Job {
         self.taken + self.parts.iter().filter(|part| part.has_begun).count()
     }
 
+    /// Returns the temporary space that so many of its parts take at a time, in bytes: each its
+    /// own, and where two meet, a table of each input that both need. At most what is left to copy.
+    pub(super) fn temporary_bytes_of(&self, parts: usize) -> u64 {
+        let times = (2 * parts as u64).saturating_sub(1);
+        self.temporary_bytes.saturating_mul(times).min(self.left)
+    }
+
     /// Returns true if some part has not begun.
     pub(super) fn has_parts_to_begin(&self) -> bool {
         self.parts.iter().any(|part| !part.has_begun)
@@ -167,7 +174,7 @@ impl Task {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::time::Duration;
 
     use tamarack_model::planner::Cause;
@@ -176,7 +183,7 @@ mod tests {
     use crate::compaction::retry::Attempts;
     use crate::format::edit::KeyRange;
 
-    fn job(parts: usize) -> Job {
+    pub(in crate::compaction) fn job(parts: usize) -> Job {
         let task = Task::Range { inputs: [].into() };
         let part = || JobPart::new(0, task.clone(), KeyRange::ALL, Vec::new(), 1, None);
         Job {
@@ -226,9 +233,7 @@ mod tests {
             let at = job.next_part(3, true).expect("another may begin");
             job.parts[at].written = 100 + job.begun() as u64;
             let part = job.take(at);
-            // Puts it back without having it taken by the next round.
-            job.parts.insert(0, part);
-            job.taken -= 1;
+            job.put_back(part);
         }
         assert_eq!((job.begun(), job.next_part(3, false).is_some()), (3, true));
         let mut ends = Vec::new();

@@ -52,6 +52,7 @@ pub(super) struct Plan {
     /// Young to old, each with its level.
     pub(super) runs: Vec<Planned>,
     pub(super) shape: Option<ShapeBlob>,
+    /// True if ages were mixed before the repair; `apply` adds the runs that it makes.
     pub(super) ages_mixed: bool,
     pub(super) flushed_through: Sequence,
     /// The number of the edit that describes it.

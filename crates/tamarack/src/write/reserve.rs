@@ -16,15 +16,17 @@
 //! compactions suffices for a compaction of all runs, by one thread: it hands over its output table
 //! by table, and the file of an input table is removed when all of it is handed over, so at any
 //! time it takes a table of each input and one of the output beyond what it began with. Flushes
-//! leave alone what a compaction in progress may still need. Further parts of a compaction begin
-//! only where more is free than that. While space is low, compactions run one at a time, and
-//! tombstones are compacted down at once (`compaction/scheduler/begin`), so that what is deleted
-//! gives its space back. Deletes wait for that too: they would otherwise fill the reserve with
-//! tombstones. A refused delete makes the memtable immutable, so that the tombstones in it take
-//! effect. Tables are small on a small disk ([`Reserve::table_bytes`]).
+//! leave alone what a compaction in progress may still need; further parts of a compaction begin
+//! only where more is free than both (`compaction/scheduler/part_space`). While space is low,
+//! compactions run one at a time, and tombstones are compacted down at once
+//! (`compaction/scheduler/begin`), so that what is deleted gives its space back. Deletes wait for
+//! that too: they would otherwise fill the reserve with tombstones. A refused delete makes the
+//! memtable immutable, so that the tombstones in it take effect. Tables are small on a small disk
+//! ([`Reserve::table_bytes`]).
 //!
 //! Free space is queried four times for each memtable of writes, whenever a flush or a compaction
-//! begins, by each write that would be refused, and every half second while it is low.
+//! begins, at each step of one while parts of it wait to begin, by each write that would be
+//! refused, and every half second while it is low.
 //! Space that others use in between goes unnoticed; the WAL, which preallocates, then finds the
 //! disk full, which is as harmless. Writers read one flag.
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tamarack::{AdvancedOptions, Compression, Db, Error, Event, Options, Result};
+use tamarack_env::sim::Crash;
 use tamarack_env::sync::{Mutex, Rank};
 use tamarack_env::{Env, SimEnv};
 
@@ -462,16 +463,36 @@ fn fill_and_empty(disk: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Each part of a compaction takes a table of each run while it goes on, so no more parts begin
-/// than there is space for, however many threads wait; not either when a compaction that was
-/// interrupted is resumed. What flushes need is left alone.
+/// Notes the least free space before each call that changes storage, and the first image of the
+/// machine with less than `image_below`.
+fn watch(sim: &SimEnv, capacity: u64, image_below: u64) -> Arc<Mutex<(u64, Option<SimEnv>)>> {
+    let seen = Arc::new(Mutex::new(Rank::Test, (u64::MAX, None)));
+    let (notes, watched) = (seen.clone(), sim.clone());
+    sim.set_capacity(Some(capacity));
+    sim.set_hook(move |moment| {
+        let free = capacity - watched.used_bytes();
+        let (least, image) = &mut *notes.lock();
+        *least = free.min(*least);
+        if free < image_below {
+            image.get_or_insert_with(|| moment.image(Crash::KeepAll));
+        }
+    });
+    seen
+}
+
+/// Each part of a compaction takes a table of each run while it goes on. So where there is space
+/// for one, no other begins, however many threads wait; also when a compaction that was interrupted
+/// is resumed. Where there is more, others begin. What flushes need is left.
 #[test]
 fn no_more_parts_begin_than_there_is_space_for() -> Result<()> {
     const RUNS: u64 = 60;
-    for seed in 0..6 {
+    // A table takes three pages.
+    let one = RUNS * 3 * PAGE_BYTES;
+    let flushes = 4 * (64 << 10) + 4 * (64 << 10);
+    for (seed, spare) in [(0, 2 * one), (1, 2 * one), (2, 5 * one)] {
         let sim = SimEnv::new(seed);
         let open = |sim: &SimEnv| {
-            let advanced = AdvancedOptions::new().env(Arc::new(sim.clone())).memtable_bytes(16 << 10).block_bytes(512);
+            let advanced = AdvancedOptions::new().env(Arc::new(sim.clone())).memtable_bytes(64 << 10).block_bytes(512);
             let advanced = advanced.table_bytes(8192).policy("tiering:T=200");
             Options::new().compression(Compression::None).threads(4).advanced(advanced).open("/db")
         };
@@ -483,36 +504,28 @@ fn no_more_parts_begin_than_there_is_space_for() -> Result<()> {
             stored += 1;
         }
         db.flush()?;
-        // For two parts, but not for three.
-        let one = RUNS * 9000;
-        let capacity = sim.used_bytes() + 2 * one;
-        sim.set_capacity(Some(capacity));
-        let least = Arc::new(Mutex::new(Rank::Test, u64::MAX));
-        let (seen, watched) = (least.clone(), sim.clone());
-        let interrupted = Arc::new(Mutex::new(Rank::Test, None));
-        let taken = interrupted.clone();
-        sim.set_hook(move |moment| {
-            let free = capacity - watched.used_bytes();
-            let mut least = seen.lock();
-            *least = free.min(*least);
-            if seed % 2 == 1 && free < one * 3 / 2 {
-                taken.lock().get_or_insert_with(|| moment.image(tamarack_env::sim::Crash::KeepAll));
-            }
-        });
+        let capacity = sim.used_bytes() + flushes + spare;
+        // In the midst of the first part.
+        let seen = watch(&sim, capacity, flushes + spare - one / 2);
         db.compact()?;
         sim.clear_hook();
-        let least = *least.lock();
-        assert!(least > 100_000, "seed {seed}: {least} bytes were free, {one} for each part");
+        let (least, image) = std::mem::replace(&mut *seen.lock(), (u64::MAX, None));
+        let taken = flushes + spare - least;
+        println!("seed {seed}: {taken} of {spare} bytes taken, {one} by one part");
+        assert!(least >= flushes && (taken > one) == (spare > 2 * one), "seed {seed}: {taken} bytes were taken");
+        assert_eq!(db.stats().compaction_failures, 0);
         assert_eq!(db.scan::<&str>(..).count() as u64, stored);
-        let image = interrupted.lock().take();
-        assert_eq!(image.is_some(), seed % 2 == 1);
-        if let Some(image) = image {
-            image.set_capacity(Some(capacity));
-            let db = open(&image)?;
-            db.wait_for_compactions()?;
-            db.compact()?;
-            assert_eq!(db.scan::<&str>(..).count() as u64, stored, "seed {seed}");
-        }
+
+        let image = image.expect("a part has begun");
+        let seen = watch(&image, capacity, 0);
+        let db = open(&image)?;
+        db.wait_for_compactions()?;
+        image.clear_hook();
+        let least = seen.lock().0;
+        println!("seed {seed}: {} bytes taken after it was resumed", flushes + spare - least);
+        assert!(least >= flushes, "seed {seed}: {least} bytes were free after it was resumed");
+        assert_eq!(db.stats().compaction_failures, 0);
+        assert_eq!(db.scan::<&str>(..).count() as u64, stored, "seed {seed}");
     }
     Ok(())
 }

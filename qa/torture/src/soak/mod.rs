@@ -69,6 +69,9 @@ fn one_database(run: &mut Run, dir: &Path, disk: &Mount, mib: u64) -> Outcome {
         eprintln!("the database cannot be kept: {error}");
     }
     let written = write_samples(run, &samples, began_ns);
+    if let (Err(_), Err(error)) = (&outcome, &written) {
+        eprintln!("the samples cannot be written: {error:?}");
+    }
     outcome.and(written)?;
     report(run, &samples)
 }

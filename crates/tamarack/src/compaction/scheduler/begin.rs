@@ -10,6 +10,7 @@ use tamarack_model::agenda::{Next, RequestId};
 use tamarack_model::planner::{self, Cause};
 use tamarack_model::{Bytes, Shape, growth};
 
+use super::part_space::with_margin;
 use super::{Scheduler, TABLE_BYTES_MAX, TABLE_BYTES_MIN};
 use crate::compaction::edits;
 use crate::compaction::job::{Inputs, Job, JobPart, Task};
@@ -174,7 +175,7 @@ impl Scheduler {
         let input = plan.inputs.first().copied();
         let buffer = immutable.memtable.raw_bytes();
         let active = input.and_then(|run| self.tree.of(version).run(run)).map_or(0, |(run, ..)| run.raw_bytes());
-        let compactions = self.space_of_compactions(schedule, self.tree.of(version));
+        let compactions = Self::space_of_compactions(schedule);
         // Where the active run once more would take from the reserve, the memtable becomes a run of
         // its own.
         let input = input.filter(|_| self.reserve.spares(buffer + active));
@@ -227,10 +228,10 @@ impl Scheduler {
         let inputs = || plan.inputs.iter().copied();
         let raw_bytes: u64 = inputs().filter_map(|run| tree.run(run)).map(|(run, ..)| run.raw_bytes()).sum();
         let output = self.table_bytes(raw_bytes);
-        let others = self.space_of_compactions(schedule, tree);
+        let others = Self::space_of_compactions(schedule);
         // The output is never larger than all inputs, but for what takes space beside entries.
         let temporary = tree.temporary_bytes(inputs(), output).min(raw_bytes);
-        let needed = temporary.saturating_add(temporary / 4).saturating_add(others);
+        let needed = with_margin(temporary).saturating_add(others);
         let lacks = match self.reserve.check_space(COMPACTION_SPACE, needed) {
             Ok(()) => return Ok(None),
             Err(error) => error,
@@ -244,20 +245,10 @@ impl Scheduler {
         part.map(Some).ok_or(lacks)
     }
 
-    /// Returns the temporary space that the compactions in progress may still take, in bytes.
-    fn space_of_compactions(&self, schedule: &Schedule, tree: &TreeVersion) -> u64 {
-        let of_job = |job: &Job| {
-            let inputs = match &job.task {
-                Task::Flush { .. } => return 0,
-                Task::Compaction { id } => {
-                    let found = tree.compactions().iter().find(|compaction| compaction.id == *id);
-                    found.map_or(Vec::new(), |compaction| compaction.inputs.clone())
-                }
-                Task::Range { inputs } => inputs.to_vec(),
-            };
-            tree.temporary_bytes(inputs, self.table_bytes(job.total)).min(job.left)
-        };
-        schedule.jobs.iter().map(of_job).sum()
+    /// Returns the temporary space that the compactions in progress may still take, in bytes: those
+    /// that have not begun to copy take that of one part.
+    fn space_of_compactions(schedule: &Schedule) -> u64 {
+        schedule.jobs.compactions().map(|job| job.temporary_bytes_of(job.begun().max(1))).sum()
     }
 
     /// Returns the size of the tables of a job with inputs of `raw_bytes`. While space is low, it
@@ -313,7 +304,7 @@ impl Scheduler {
         let left = pieces.iter().map(|(piece, _)| piece.bytes).sum();
         let temporary_bytes = match &task {
             Task::Flush { .. } => 0,
-            Task::Compaction { .. } | Task::Range { .. } => tree.temporary_bytes(inputs.ids(), table_bytes).min(left),
+            Task::Compaction { .. } | Task::Range { .. } => tree.temporary_bytes(inputs.ids(), table_bytes),
         };
         let parts = pieces
             .into_iter()

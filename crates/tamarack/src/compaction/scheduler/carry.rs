@@ -8,10 +8,10 @@ use tamarack_env::sync::MutexGuard;
 use tamarack_model::Bytes;
 
 use super::Scheduler;
+use super::part_space::PartSpace;
 
 use crate::compaction::edits;
 use crate::compaction::job::{FinishedPiece, Job, JobPart, Reached, Task};
-use crate::compaction::jobs::Jobs;
 use crate::compaction::output::CompactionOutput;
 use crate::compaction::schedule::Schedule;
 use crate::database::Activity;
@@ -23,6 +23,9 @@ use crate::mistake::{self, Mistake};
 
 /// Delay after which a worker that skipped a job looks again: about the duration of a step.
 const SKIPPED: Duration = Duration::from_millis(4);
+
+/// Delay after which a worker looks whether there is space for a part now.
+const REFUSED: Duration = Duration::from_millis(500);
 
 impl Scheduler {
     /// Takes the most urgent part that no worker has, and returns when to look again if a part was
@@ -56,40 +59,23 @@ impl Scheduler {
         let is_crowded =
             self.tables.storage().account().compactions_are_large() && jobs.compactions().any(|job| job.taken > 0);
         let is_limited = now < schedule.speed.compactions_from();
-        let space = self.space_of_parts(jobs, goes_on);
-        let next_part = |job: &Job| {
-            let (open_max, may_begin) = space.of(job, self.settings.threads);
-            job.next_part(open_max, may_begin)
-        };
-        let waits = |job: &Job| goes_on(job) && next_part(job).is_some();
+        let space = PartSpace::of(&self.reserve, jobs, goes_on);
+        let threads = self.settings.threads;
+        let waits = |job: &Job| goes_on(job) && space.next_part(job, threads).is_some();
         let may_go_on = |job: &Job| waits(job) && (job.is_flush() || !(is_limited || is_crowded));
-        let found = order.iter().copied().find(|at| may_go_on(jobs.at(*at)));
+        let found = space.choose(jobs, &order, threads, may_go_on);
         let skips_some = (0..).zip(jobs.iter()).any(|(at, job)| waits(job) && !(may_go_on(job) && order.contains(&at)));
         let skipped = skips_some.then(|| schedule.speed.compactions_from().max(now + SKIPPED));
+        let refuses_some = jobs.iter().any(|job| goes_on(job) && space.refuses(job, threads));
         let retried = jobs.iter().map(|job| job.attempts.paused_until).filter(|until| *until > now);
-        let look_again = retried.chain(skipped).min();
-        let part = found.and_then(|at| next_part(jobs.at(at)).map(|part| jobs.at(at).take(part)));
+        let look_again = retried.chain(skipped).chain(refuses_some.then(|| now + REFUSED)).min();
+        let part = found.and_then(|at| {
+            let job = jobs.at(at);
+            space.next_part(job, threads).map(|part| job.take(part))
+        });
         let is_busy = jobs.are_worked_on();
         schedule.speed.look(is_busy, now);
         (part, look_again)
-    }
-
-    /// Returns the space for parts of compactions. Each takes some of its own until it ends, and
-    /// the reserve has what one of them takes.
-    fn space_of_parts(&self, jobs: &Jobs, goes_on: impl Fn(&Job) -> bool) -> PartSpace {
-        if self.reserve.is_low() {
-            let first = jobs.compactions().filter(|job| goes_on(job)).map(|job| job.number).min();
-            return PartSpace::OneOf(first);
-        }
-        let (begun, taken_bytes) = jobs.compactions().fold((0, 0_u64), |(begun, bytes), job| {
-            let of_job = job.temporary_bytes.saturating_mul(job.begun() as u64);
-            (begun + job.begun(), bytes.saturating_add(of_job))
-        });
-        if begun == 0 || !jobs.compactions().any(Job::has_parts_to_begin) {
-            return PartSpace::Left(u64::MAX);
-        }
-        // Whole pages, edits of the manifest and the like take some, too.
-        PartSpace::Left(self.reserve.free_beside_flushes().saturating_sub(taken_bytes.saturating_add(taken_bytes / 4)))
     }
 
     /// Carries out one step of a part.
@@ -316,27 +302,6 @@ impl Scheduler {
         }
         // Whoever sleeps would not know of the pause's end.
         self.wake();
-    }
-}
-
-/// Disk space for the parts of compactions.
-#[derive(Clone, Copy)]
-enum PartSpace {
-    /// Little: one part of this compaction at a time.
-    OneOf(Option<u64>),
-    /// So many bytes for further parts.
-    Left(u64),
-}
-
-impl PartSpace {
-    /// Returns how many parts of a job may be carried out at a time, of at most `threads`, and
-    /// whether another one may begin.
-    fn of(self, job: &Job, threads: usize) -> (usize, bool) {
-        match self {
-            _ if job.is_flush() => (threads, true),
-            Self::OneOf(first) => (usize::from(first == Some(job.number)), true),
-            Self::Left(bytes) => (threads, bytes >= job.temporary_bytes.saturating_add(job.temporary_bytes / 4)),
-        }
     }
 }
 

@@ -43,6 +43,7 @@
 mod begin;
 mod carry;
 mod ingest;
+mod part_space;
 mod reshape;
 
 use std::sync::{Arc, OnceLock};
