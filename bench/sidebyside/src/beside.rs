@@ -20,6 +20,7 @@ use common::machine;
 use common::words::{List, Words};
 use serde::{Deserialize, Serialize};
 
+use crate::circumstances::Circumstances;
 use crate::plan::{Database, Plan, Reads};
 use crate::process::Worker;
 use crate::rows::Row;
@@ -41,23 +42,14 @@ pub struct Settings {
 /// All that was measured, as it is kept in JSON.
 #[derive(Clone, Serialize, Deserialize, Debug)]
 pub struct Results {
-    pub date: String,
-    pub commit: String,
-    pub machine: String,
-    pub file_system: String,
-    pub command: String,
-    /// The machine's load averages, before each group of slices.
-    pub busy: Vec<f64>,
-    pub minutes: f64,
-    pub rounds: usize,
+    #[serde(flatten)]
+    pub circumstances: Circumstances,
     pub slice_ms: u64,
     pub databases: Vec<DatabaseFacts>,
     pub engines: Vec<EngineFacts>,
     pub loads: Vec<LoadResult>,
     pub opened: Vec<OpenResult>,
     pub slices: Vec<SliceResult>,
-    /// What went wrong.
-    pub troubles: Vec<String>,
 }
 
 #[derive(Clone, Serialize, Deserialize, Debug)]
@@ -130,7 +122,7 @@ pub fn measure(plan: &Plan, settings: &Settings, save: &dyn Fn(&Results) -> io::
         run.load(number)?;
         for reads in Reads::ALL {
             run.ask_all(number, reads)?;
-            run.results.minutes = began.elapsed().as_secs_f64() / 60.0;
+            run.results.circumstances.minutes = began.elapsed().as_secs_f64() / 60.0;
             save(&run.results)?;
         }
         if !settings.keep {
@@ -229,7 +221,7 @@ impl Run<'_> {
             all.extend(self.open(number, reads, engine, base));
         }
         for writing in [false, true] {
-            self.results.busy.push(machine::load());
+            self.results.circumstances.busy.push(machine::load());
             for round in 0..self.plan.rounds {
                 for (number, row) in rows.iter().filter(|(_, row)| row.writes() == writing) {
                     self.turn(database.name, reads, *number, row, round, &mut all);
@@ -314,7 +306,7 @@ impl Run<'_> {
 
     fn trouble(&mut self, what: String) {
         eprintln!("beside: {what}");
-        self.results.troubles.push(what);
+        self.results.circumstances.troubles.push(what);
     }
 }
 
@@ -358,14 +350,7 @@ impl Results {
             has_one_shape: kind.has_one_shape(),
         };
         Self {
-            date: machine::date(),
-            commit: machine::commit(),
-            machine: machine::description(),
-            file_system: machine::file_system(&settings.dir),
-            command: settings.command.clone(),
-            busy: Vec::new(),
-            minutes: 0.0,
-            rounds: plan.rounds,
+            circumstances: Circumstances::now(&settings.dir, &settings.command, plan.rounds),
             slice_ms: plan.slice.as_millis() as u64,
             databases: plan.databases.iter().map(facts).collect(),
             engines: stores::all()
@@ -377,7 +362,6 @@ impl Results {
             loads: Vec::new(),
             opened: Vec::new(),
             slices: Vec::new(),
-            troubles: Vec::new(),
         }
     }
 }

@@ -17,6 +17,7 @@
 
 pub mod beside;
 pub mod check;
+pub mod circumstances;
 pub mod data;
 pub mod delays;
 pub mod drive;

@@ -18,7 +18,7 @@ const OWN: &str = "tamarack";
 /// All that was measured.
 pub fn markdown(results: &Results, notes: &str) -> String {
     let lines = lines(results);
-    let mut text = format!("# Tamarack beside RocksDB, fjall and redb, {}\n\n", results.date);
+    let mut text = format!("# Tamarack beside RocksDB, fjall and redb, {}\n\n", results.circumstances.date);
     text += &preface(results);
     text += &at_a_glance(results, &lines);
     text += &behind(results, &lines, notes);
@@ -146,24 +146,16 @@ impl Line<'_> {
 }
 
 fn preface(results: &Results) -> String {
-    let busiest = results.busy.iter().fold(0f64, |most, load| most.max(*load));
-    let mut text = String::new();
-    for trouble in &results.troubles {
-        writeln!(text, "* **Trouble: {trouble}.**").expect("a string takes everything");
-    }
-    text + &format!(
-        "* Machine: {}; databases on {}. Commit {}. Load average over one minute before groups of slices, their own share included: up to {busiest:.1}.\n\
-         * {} rounds in which engines take turns; a slice takes {} ms at most (of `overwrite` {} ms). Figures are medians over the rounds. All took {:.0} minutes.\n\
+    results.circumstances.preface("groups of slices")
+        + &format!(
+            "* {} rounds in which engines take turns; a slice takes {} ms at most (of `overwrite` {} ms). Figures are medians over the rounds. All took {:.0} minutes.\n\
          * Command, in `bench/`: `{}`\n\n",
-        results.machine,
-        results.file_system,
-        results.commit,
-        results.rounds,
-        results.slice_ms,
-        3 * results.slice_ms,
-        results.minutes,
-        results.command
-    )
+            results.circumstances.rounds,
+            results.slice_ms,
+            3 * results.slice_ms,
+            results.circumstances.minutes,
+            results.circumstances.command
+        )
 }
 
 fn at_a_glance(results: &Results, lines: &[Line<'_>]) -> String {

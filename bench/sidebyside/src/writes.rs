@@ -23,6 +23,7 @@ use common::machine;
 use serde::{Deserialize, Serialize};
 
 use crate::beside::remove_if_there;
+use crate::circumstances::Circumstances;
 use crate::process::Worker;
 use crate::stores::Kind;
 use plan::Plan;
@@ -32,15 +33,8 @@ use worker::{Answer, Question};
 /// All that was measured, as it is kept in JSON.
 #[derive(Clone, Serialize, Deserialize, Debug)]
 pub struct Results {
-    pub date: String,
-    pub commit: String,
-    pub machine: String,
-    pub file_system: String,
-    pub command: String,
-    /// The machine's load averages, before each round of a database.
-    pub busy: Vec<f64>,
-    pub minutes: f64,
-    pub rounds: usize,
+    #[serde(flatten)]
+    pub circumstances: Circumstances,
     pub memtable_bytes: u64,
     pub cache_bytes: u64,
     pub compression: String,
@@ -48,8 +42,6 @@ pub struct Results {
     pub databases: Vec<DatabaseFacts>,
     pub engines: Vec<EngineFacts>,
     pub measured: Vec<Measured>,
-    /// What went wrong.
-    pub troubles: Vec<String>,
 }
 
 #[derive(Clone, Serialize, Deserialize, Debug)]
@@ -93,7 +85,7 @@ pub fn measure(plan: &Plan, save: &dyn Fn(&Results) -> io::Result<()>) -> io::Re
             if rows.is_empty() {
                 continue;
             }
-            run.results.busy.push(machine::load());
+            run.results.circumstances.busy.push(machine::load());
             let mut names: Vec<&str> = kinds.iter().map(|kind| kind.name()).collect();
             // Another one begins in each round.
             names.rotate_left(round % kinds.len());
@@ -101,7 +93,7 @@ pub fn measure(plan: &Plan, save: &dyn Fn(&Results) -> io::Result<()>) -> io::Re
             for group in groups {
                 run.group(database, &rows, round, group)?;
             }
-            run.results.minutes = began.elapsed().as_secs_f64() / 60.0;
+            run.results.circumstances.minutes = began.elapsed().as_secs_f64() / 60.0;
             save(&run.results)?;
         }
     }
@@ -173,7 +165,7 @@ impl Run<'_> {
 
     fn trouble(&mut self, what: String) {
         eprintln!("writes: {what}");
-        self.results.troubles.push(what);
+        self.results.circumstances.troubles.push(what);
     }
 }
 
@@ -192,14 +184,7 @@ impl Results {
             setup: kind.default_setup().to_owned(),
         };
         Self {
-            date: machine::date(),
-            commit: machine::commit(),
-            machine: machine::description(),
-            file_system: machine::file_system(&plan.dir),
-            command: plan.command.clone(),
-            busy: Vec::new(),
-            minutes: 0.0,
-            rounds: plan.rounds,
+            circumstances: Circumstances::now(&plan.dir, &plan.command, plan.rounds),
             memtable_bytes: plan.memtable_bytes,
             cache_bytes: plan.cache_bytes,
             compression: plan.compression_name().to_owned(),
@@ -207,7 +192,6 @@ impl Results {
             databases: plan.databases.iter().map(facts).collect(),
             engines: kinds.iter().map(AsRef::as_ref).map(engine).collect(),
             measured: Vec::new(),
-            troubles: Vec::new(),
         }
     }
 }

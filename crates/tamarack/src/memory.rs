@@ -84,8 +84,8 @@ const CURSORS_BYTES_MIN: u64 = 256 << 10;
 
 /// Scans that do not rest, as long as their cursors take at most half of the budget and
 /// [`AWAKE_BYTES`]. A scan that rests at each step reads a block of each run for each entry, which
-/// is for the many that are idle most of the time, not for the few that programs work through. They
-/// are the first that open cursors: those that are idle then keep the places.
+/// is for the many that are idle most of the time, not for the few that programs work through.
+/// Those that are idle with cursors count, too: only a scan that is called can rest.
 const AWAKE_MAX: u64 = 8;
 
 /// See [`AWAKE_MAX`]: half of what resident memory may exceed the budget by.

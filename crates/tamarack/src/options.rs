@@ -85,9 +85,9 @@ options! {
         /// * Iterators release their cursors between calls, so that each call begins with a seek,
         ///   if all cursors, taken as 16 KiB for each run, would take more than an eighth of the
         ///   budget (and more than 4 MiB); also if all that readers pin does, while the cache
-        ///   cannot shrink any more. The first eight that are open keep theirs all the same, or
-        ///   the first one, if all cursors would take more than half of the budget and 32 MiB. What
-        ///   an iterator has lent last is kept, as a copy; an iterator that lends an entry of more
+        ///   cannot shrink any more. Eight iterators may keep theirs all the same, or one, if all
+        ///   cursors would take more than half of the budget and 32 MiB; idle ones count. What an
+        ///   iterator has lent last is kept, as a copy; an iterator that lends an entry of more
         ///   than 16 KiB keeps its cursors.
         ///
         /// Resident memory of the process is larger than the account

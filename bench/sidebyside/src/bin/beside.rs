@@ -58,7 +58,7 @@ fn report(words: &Words) -> io::Result<bool> {
     write(&results)?;
     print!("{}", table::markdown(&results, &notes));
     eprintln!("written to {}", report.display());
-    Ok(results.troubles.is_empty())
+    Ok(results.circumstances.troubles.is_empty())
 }
 
 fn save(json: &Path, results: &Results) -> io::Result<()> {

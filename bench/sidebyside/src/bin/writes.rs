@@ -59,7 +59,7 @@ fn run(words: &Words) -> io::Result<bool> {
     fs::write(&path, report::markdown(&results))?;
     print!("{}", report::markdown(&results));
     eprintln!("written to {}", path.display());
-    Ok(results.troubles.is_empty())
+    Ok(results.circumstances.troubles.is_empty())
 }
 
 fn done(outcome: io::Result<bool>) -> ExitCode {

@@ -18,7 +18,7 @@ const LEVELED: &str = "rocksdb";
 
 /// All that was measured.
 pub fn markdown(results: &Results) -> String {
-    let mut text = format!("# Writing: Tamarack beside other LSM trees, {}\n\n", results.date);
+    let mut text = format!("# Writing: Tamarack beside other LSM trees, {}\n\n", results.circumstances.date);
     text += &preface(results);
     for database in &results.databases {
         let rows = rows(results, &database.name);
@@ -146,27 +146,19 @@ impl Cell<'_> {
 }
 
 fn preface(results: &Results) -> String {
-    let busiest = results.busy.iter().fold(0f64, |most, load| most.max(*load));
-    let mut text = String::new();
-    for trouble in &results.troubles {
-        writeln!(text, "* **Trouble: {trouble}.**").expect("a string takes everything");
-    }
     let reads = if results.direct_io { "direct I/O for reads where an engine has it" } else { "buffered I/O" };
-    text + &format!(
-        "* Machine: {}; databases on {}. Commit {}. Load average over one minute before the rounds, their own share included: up to {busiest:.1}.\n\
-         * Equal settings: {MEMTABLES} memtables of {} KiB, a block cache of {} MiB, compression {}, {reads}, no sync of the WAL. More under [settings](#settings-and-method).\n\
+    results.circumstances.preface("the rounds")
+        + &format!(
+            "* Equal settings: {MEMTABLES} memtables of {} KiB, a block cache of {} MiB, compression {}, {reads}, no sync of the WAL. More under [settings](#settings-and-method).\n\
          * Rounds: {}, in which engines take turns. Figures are medians over the rounds, but of \"longest\" and \"most\" the greatest. All took {:.0} minutes.\n\
          * Command, in `bench/`: `{}`\n\n",
-        results.machine,
-        results.file_system,
-        results.commit,
-        count(results.memtable_bytes as f64 / 1024.0),
-        count(mib(results.cache_bytes)),
-        results.compression,
-        results.rounds,
-        results.minutes,
-        results.command
-    )
+            count(results.memtable_bytes as f64 / 1024.0),
+            count(mib(results.cache_bytes)),
+            results.compression,
+            results.circumstances.rounds,
+            results.circumstances.minutes,
+            results.circumstances.command
+        )
 }
 
 /// For each variant of Tamarack: beside the best peer by the client's clock, and beside RocksDB
@@ -438,6 +430,7 @@ fn told(figure: Option<f64>, digits: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::circumstances::Circumstances;
     use crate::writes::series::Point;
     use crate::writes::{EngineFacts, Measured};
 
@@ -491,14 +484,7 @@ mod tests {
         };
         let engine = |name: &str| EngineFacts { name: name.to_owned(), version: String::new(), setup: String::new() };
         let results = Results {
-            date: String::new(),
-            commit: String::new(),
-            machine: String::new(),
-            file_system: String::new(),
-            command: String::new(),
-            busy: vec![0.0],
-            minutes: 0.0,
-            rounds: 3,
+            circumstances: Circumstances::now(std::path::Path::new("/"), "", 3),
             memtable_bytes: 1 << 20,
             cache_bytes: 1 << 20,
             compression: "none".to_owned(),
@@ -518,7 +504,6 @@ mod tests {
                 measured("rocksdb", 0, 40),
                 measured("fjall", 0, 100),
             ],
-            troubles: Vec::new(),
         };
         let text = markdown(&results);
         let line = text.lines().find(|line| line.starts_with("| load")).expect("there is a summary");

@@ -18,7 +18,7 @@
 //! calls: it releases its cursors and its origin's state, and keeps the range of what it has not
 //! delivered. The next call begins with a seek, in the state of that time, which still has all that
 //! the scan's sequence sees. So many open scans become slow instead of taking more memory than
-//! there is; a few never do.
+//! there is; a few do not ([`crate::memory::Account::scans_should_rest`]).
 //!
 //! A scan asks whether memory is short after the first step of a new cursor, then once in
 //! [`STEPS_UNTIL_ASKED`] steps. If it lends an entry and rests, it lends a copy;
