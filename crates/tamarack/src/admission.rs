@@ -14,12 +14,13 @@
 //! ```text
 //!   writers ──► admission ──► space in memtables ──► join, log, apply ──► done
 //!   readers ──► admission ──► read, check, decode ──► charged block
-//!               large ones: at most two of the largest size between here ─┘
+//!               large ones: at most the largest size between here ────────┘
 //! ```
 //!
-//! Two, so that one can be applied while the next one is logged. A small operation takes no lock.
-//! Large ones begin in the order in which they come. A writer that was admitted waits for flushes
-//! and for the leader only, a reader for its own read; none of these waits for admission.
+//! So one of the largest size is alone, and two of half of it are applied and logged at the same
+//! time. A small operation takes no lock. Large ones begin in the order in which they come. A
+//! writer that was admitted waits for flushes and for the leader only, a reader for its own read;
+//! none of these waits for admission.
 //!
 //! For reads, the size on storage counts: what is compressed to little takes no turn. Nor do blocks
 //! of less than 256 KiB that several lookups request together, of less than 512 KiB that are part
@@ -28,9 +29,6 @@
 //! Tests: here; `tests/memory` measures the memory of 64 threads.
 
 use tamarack_env::sync::{Condvar, Mutex, Rank};
-
-/// Operations that may be in progress at a time, of the largest size.
-const LARGEST_IN_PROGRESS: u64 = 2;
 
 /// Parts of the largest size up to which an operation counts as small: those of 64 threads take no
 /// more than one of the largest size.
@@ -91,7 +89,7 @@ impl Admission {
         let mut turns = self.turns.lock();
         let turn = turns.come;
         turns.come += 1;
-        let most = LARGEST_IN_PROGRESS * self.largest_bytes;
+        let most = self.largest_bytes;
         // A key may make one a little larger than the largest value; alone it always fits.
         while turns.begun < turn || turns.in_progress > 0 && turns.in_progress + bytes > most {
             turns = self.changed.wait(turns);
@@ -137,7 +135,7 @@ mod tests {
                         let counted = if bytes > 100 { bytes } else { 0 };
                         let admitted = admission.admit(bytes);
                         let now = large.fetch_add(counted, Ordering::SeqCst) + counted;
-                        assert!(now <= 12_800 || now == 20_000, "{now} bytes in progress");
+                        assert!(now <= 6400 || now == 7000 || now == 20_000, "{now} bytes in progress");
                         thread::yield_now();
                         large.fetch_sub(counted, Ordering::SeqCst);
                         drop(admitted);

@@ -191,7 +191,8 @@ impl TableBuilder {
         }
         self.properties.count(&entry);
         self.last_sequence = entry.sequence;
-        Ok(())
+        // Nothing else fits into a large block. Its memory is free while the next entry is read.
+        if plan.payload_bytes > self.settings.block_bytes.max(KEPT_BYTES) { self.end_data_block() } else { Ok(()) }
     }
 
     /// The raw bytes of the entries so far.
@@ -282,7 +283,9 @@ impl TableBuilder {
 
     fn end_body(&mut self) -> Result<TableBody> {
         assert!(!self.is_empty(), "table {:?} has no entries", self.settings.id);
-        self.end_data_block()?;
+        if !self.data.is_empty() {
+            self.end_data_block()?;
+        }
         self.end_lower_block();
         let top = self.write_lower_blocks()?;
         self.properties.largest_key = self.data.last_key().to_vec();

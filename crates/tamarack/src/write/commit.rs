@@ -436,7 +436,7 @@ impl CommitQueue {
             let fits = || !self.is_over(&state.active, state.active.raw_bytes().saturating_add(bytes));
             (state.immutable.len() < self.settings.immutable_memtables_max || fits())
                 && state.memtables_memory_bytes()
-                    + work_memory_bytes(&state.active)
+                    + self.other_memory_bytes(&state.active, bytes)
                     + 2 * bytes.min(self.settings.write_bytes_max)
                     <= self.settings.memtables_memory_max
         };
@@ -457,6 +457,16 @@ impl CommitQueue {
         self.counters.write_stalls.add(1);
         self.counters.write_stall_seconds.add(self.env.now() - began);
         outcome
+    }
+
+    /// The memory beside that of memtables that counts for a write of `bytes` raw bytes: WAL
+    /// groups, flushes, compactions, and flushed memtables that readers pin. For a large write also
+    /// the blocks that readers pin, which take as much as large values do.
+    fn other_memory_bytes(&self, memtable: &Memtable, bytes: u64) -> u64 {
+        let Some(account) = memtable.account() else { return 0 };
+        let parts = [MemoryPart::Wal, MemoryPart::Compactions, MemoryPart::PinnedMemtables];
+        let blocks_bytes = if self.admission.is_large(bytes) { account.pinned_bytes() } else { 0 };
+        parts.iter().map(|part| account.bytes(*part)).sum::<u64>() + blocks_bytes
     }
 
     /// Returns true if a memtable with `raw_bytes` exceeds its capacity, or if it takes as much
@@ -673,13 +683,6 @@ impl CommitQueue {
             self.database.wake_flusher();
         }
     }
-}
-
-/// Memory of WAL groups, flushes and compactions, and of flushed memtables that readers pin, in
-/// bytes, beside that of memtables.
-fn work_memory_bytes(memtable: &Memtable) -> u64 {
-    let parts = [MemoryPart::Wal, MemoryPart::Compactions, MemoryPart::PinnedMemtables];
-    memtable.account().map_or(0, |account| parts.map(|part| account.bytes(part)).iter().sum())
 }
 
 impl Forming {
