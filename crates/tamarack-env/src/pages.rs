@@ -1,4 +1,5 @@
-//! Giving the pages of memory back to the operating system before the memory itself is freed.
+//! Giving pages of memory back to the operating system: those of a buffer before it is freed, or
+//! all that the allocator keeps.
 //!
 //! An allocator keeps much of what is freed, for later allocations: the C library's has a heap for
 //! every few threads, and returns memory only from a heap's end. A program that frees a value of
@@ -10,6 +11,9 @@
 //! memory     ├──┼────────┼────────┼────────┼───┤
 //! given back    ├──────────────────────────┤        whole pages
 //! ```
+//!
+//! Small pieces of memory share their pages, so nobody can give those back one by one. For them
+//! there is [`trim_allocator`], which asks the C library to look for pages that are free.
 
 use std::mem::MaybeUninit;
 
@@ -36,12 +40,35 @@ pub fn discard_pages(memory: &mut [MaybeUninit<u8>]) {
 #[cfg(not(all(target_os = "linux", not(miri))))]
 pub fn discard_pages(_memory: &mut [MaybeUninit<u8>]) {}
 
+/// Gives back to the operating system all whole pages that the C library's allocator has free, in
+/// all of its heaps, whichever part of the program they are from. Takes some milliseconds for a
+/// hundred MiB, during which it locks one heap after the other. Has no effect on other allocators,
+/// and on systems other than Linux with glibc.
+#[cfg(all(target_os = "linux", target_env = "gnu", not(miri)))]
+#[cold]
+#[inline(never)]
+#[expect(unsafe_code, reason = "no safe wrapper of this call exists")]
+pub fn trim_allocator() {
+    // SAFETY: it changes nothing that is allocated, and any thread may call it at any time.
+    unsafe { libc::malloc_trim(0) };
+}
+
+/// Without such a call, the allocator decides.
+#[cfg(not(all(target_os = "linux", target_env = "gnu", not(miri))))]
+pub fn trim_allocator() {}
+
 #[cfg(test)]
 #[cfg(all(target_os = "linux", not(miri), not(feature = "shuttle")))]
+#[expect(clippy::disallowed_types, reason = "a lock of tests that measure, which no schedule explores")]
 mod tests {
+    use std::sync::{Mutex, PoisonError};
+
     use super::*;
 
     const BYTES: usize = 64 << 20;
+
+    /// Locked by the test that measures: the others need little.
+    static MEASURING: Mutex<()> = Mutex::new(());
 
     /// Resident memory of this process, in bytes.
     fn resident_bytes() -> usize {
@@ -54,6 +81,7 @@ mod tests {
     #[test]
     #[expect(unsafe_code, reason = "reads memory that this type does not show")]
     fn only_whole_pages_within_are_given_back() {
+        let _alone = MEASURING.lock().unwrap_or_else(PoisonError::into_inner);
         let mut memory = vec![MaybeUninit::new(7_u8); BYTES];
         let before = resident_bytes();
         discard_pages(&mut memory[100..BYTES - 100]);
@@ -63,6 +91,27 @@ mod tests {
         let value = |byte: &MaybeUninit<u8>| unsafe { byte.assume_init() };
         assert!(memory[..100].iter().chain(&memory[BYTES - 100..]).all(|byte| value(byte) == 7));
         assert_eq!(value(&memory[BYTES / 2]), 0);
+    }
+
+    /// Small pieces of memory that are freed between others stay with the allocator until it is
+    /// trimmed. The others keep their content.
+    #[cfg(target_env = "gnu")]
+    #[test]
+    fn pages_between_small_pieces_are_given_back() {
+        const PIECE_BYTES: usize = 4000;
+        let _alone = MEASURING.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pieces: Vec<_> = (0..BYTES / PIECE_BYTES).map(|n| vec![n as u8; PIECE_BYTES]).collect();
+        let mut number = 0;
+        // One of sixteen stays.
+        pieces.retain(|_| {
+            number += 1;
+            number % 16 == 0
+        });
+        let before = resident_bytes();
+        trim_allocator();
+        assert!(resident_bytes() + BYTES / 2 < before, "{} of {before} bytes are resident", resident_bytes());
+        let numbers = (15..BYTES / PIECE_BYTES).step_by(16);
+        assert!(pieces.iter().zip(numbers).all(|(piece, n)| *piece == vec![n as u8; PIECE_BYTES]));
     }
 
     /// Memory without a whole page keeps its content.

@@ -14,9 +14,6 @@
 //! Words limit the scenes to those with such a word in their name; `--seconds` says how long each
 //! one may write (1; opening 100,000 iterators takes as long as it takes). With `--check`, the
 //! status is 1 if a scene exceeds its bound. Linux only.
-//!
-//! All keep it, but for that of open iterators under tiering in some runs, by what the allocator
-//! keeps.
 
 #[path = "resident_memory/measure.rs"]
 mod measure;

@@ -77,8 +77,10 @@ options! {
         /// Where memory is short, work waits or slows down:
         ///
         /// * Writes of more than a 64th of the largest size take turns, so that those in progress
-        ///   take no more than two of the largest; so do queries' reads of blocks that have as much
-        ///   on storage, at the latest from 512 KiB on.
+        ///   take no more than one of the largest; so do queries' reads of blocks that have as much
+        ///   on storage, at the latest from 512 KiB on. Such a write waits for flushes, too, while
+        ///   memtables, compactions and what readers pin leave it too little of three quarters of
+        ///   the budget.
         /// * While pinned blocks take more than an eighth of the budget, a scan over many runs
         ///   keeps large values in memory only where they are next, and reads them twice; so do
         ///   compactions while they take as much.
@@ -99,10 +101,12 @@ options! {
         ///   program drop it: 64 threads that each keep a value of 4 MiB keep 256 MiB.
         /// * An allocator keeps what is freed. Buffers of 128 KiB and more give their pages back to
         ///   the operating system (on Linux). Smaller ones do not, and the C library's allocator
-        ///   has a heap for every few threads, up to eight per core. A program with many threads
-        ///   and a small budget can limit their number (`MALLOC_ARENA_MAX=2` in its environment) or
-        ///   choose an allocator that returns memory (jemalloc, mimalloc). The library changes no
-        ///   settings of the allocator.
+        ///   has a heap for every few threads, up to eight per core. While many iterators release
+        ///   their cursors, the library makes it give back all whole pages that are free, once in
+        ///   4,096 times (`malloc_trim`, with glibc), which takes a few milliseconds. A program
+        ///   with many threads and a small budget can limit the number of heaps
+        ///   (`MALLOC_ARENA_MAX=2` in its environment) or choose an allocator that returns memory
+        ///   (jemalloc, mimalloc). The library changes no settings of the allocator.
         ///
         /// The page cache of the operating system is neither in the account nor in the process.
         ///

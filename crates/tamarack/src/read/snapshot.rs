@@ -238,8 +238,12 @@ impl Origin for ScanOrigin {
 
     fn release(&mut self, copied_bytes: usize) {
         let bytes = RESTING_BYTES + copied_bytes;
-        let charge = Charge::to(self.pinned.account(), MemoryPart::Iterators, bytes);
+        let account = self.pinned.account().cloned();
+        let charge = Charge::to(account.as_ref(), MemoryPart::Iterators, bytes);
         self.pinned = Pinned::Nothing(charge);
+        if let Some(account) = account {
+            account.scan_rests();
+        }
     }
 
     fn failed(&self, error: &Error) {

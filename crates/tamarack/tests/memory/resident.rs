@@ -18,12 +18,15 @@ use scenes::SCENES;
 const SCENE: &str = "TAMARACK_RESIDENT_SCENE";
 
 /// Those that exceeded their bound most before large buffers gave back their pages, large reads and
-/// writes took turns, and scans released large blocks and rested; and one of each other kind.
-const CHOSEN: [&str; 8] = [
+/// writes took turns, scans released large blocks and rested, and the allocator was trimmed; and
+/// one of each other kind.
+const CHOSEN: [&str; 10] = [
     "huge values mixed",
     "huge values direct I/O",
     "huge values tiering",
     "64 threads huge values",
+    "values of all sizes 256",
+    "open iterators tiering",
     "fewer open iterators",
     "idle iterators",
     "deletes only",
