@@ -41,9 +41,9 @@ pub fn discard_pages(memory: &mut [MaybeUninit<u8>]) {
 pub fn discard_pages(_memory: &mut [MaybeUninit<u8>]) {}
 
 /// Gives back to the operating system all whole pages that the C library's allocator has free, in
-/// all of its heaps, whichever part of the program they are from. Takes some milliseconds for a
-/// hundred MiB, during which it locks one heap after the other. Has no effect on other allocators,
-/// and on systems other than Linux with glibc.
+/// all of its heaps, whichever part of the program they are from. Takes some milliseconds for each
+/// hundred MiB in them, during which it locks one heap after the other. Has no effect on other
+/// allocators, and on systems other than Linux with glibc.
 #[cfg(all(target_os = "linux", target_env = "gnu", not(miri)))]
 #[cold]
 #[inline(never)]

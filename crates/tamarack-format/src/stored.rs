@@ -67,6 +67,17 @@ impl Compression {
         }
     }
 
+    /// The one of both that usually makes blocks smaller: Zstandard (with the higher level), LZ4,
+    /// none.
+    #[must_use]
+    pub fn stronger_of(self, other: Self) -> Self {
+        let rank = |compression: Self| match compression {
+            Self::Zstd { level } => (compression.number(), level),
+            Self::None | Self::Lz4 => (compression.number(), 0),
+        };
+        if rank(other) > rank(self) { other } else { self }
+    }
+
     /// True if this build can compress and read blocks so.
     pub fn is_available(self) -> bool {
         match self {

@@ -78,8 +78,8 @@ pub enum Event {
     },
     /// Write throttling ended.
     WriteThrottlingEnded,
-    /// A write stall began: all memtables are full, and writers wait for a flush. Posted once,
-    /// until [`Event::WriteStallEnded`].
+    /// A write stall began: all memtables are full, or leave a large value no memory, and writers
+    /// wait for a flush. Posted once, until [`Event::WriteStallEnded`].
     WriteStallBegan,
     /// The write stall ended.
     WriteStallEnded,

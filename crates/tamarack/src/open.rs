@@ -379,7 +379,8 @@ fn assemble(dir: &Path, options: &Resolved, parts: RecoveredParts) -> Result<Eng
         compression: options.compression,
         digests: options.keeps_digests(),
     };
-    let output_context = Arc::new(OutputContext::new(output, env.clone(), manifest.clone(), account.clone()));
+    let output_context =
+        Arc::new(OutputContext::new(output, env.clone(), manifest.clone(), account.clone(), reserve.clone()));
     let throttle = Arc::new(Throttle::default());
     let around = SchedulerParts {
         env: env.clone(),

@@ -78,9 +78,9 @@ options! {
         ///
         /// * Writes of more than a 64th of the largest size take turns, so that those in progress
         ///   take no more than one of the largest; so do queries' reads of blocks that have as much
-        ///   on storage, at the latest from 512 KiB on. Such a write waits for flushes, too, while
+        ///   on storage, at the latest from 512 KiB on. Such a write waits for a flush, too, while
         ///   memtables, compactions and what readers pin leave it too little of three quarters of
-        ///   the budget.
+        ///   the budget, or of what all memtables take if that is more.
         /// * While pinned blocks take more than an eighth of the budget, a scan over many runs
         ///   keeps large values in memory only where they are next, and reads them twice; so do
         ///   compactions while they take as much.
@@ -103,10 +103,11 @@ options! {
         ///   the operating system (on Linux). Smaller ones do not, and the C library's allocator
         ///   has a heap for every few threads, up to eight per core. While many iterators release
         ///   their cursors, the library makes it give back all whole pages that are free, once in
-        ///   4,096 times (`malloc_trim`, with glibc), which takes a few milliseconds. A program
-        ///   with many threads and a small budget can limit the number of heaps
-        ///   (`MALLOC_ARENA_MAX=2` in its environment) or choose an allocator that returns memory
-        ///   (jemalloc, mimalloc). The library changes no settings of the allocator.
+        ///   4,096 times (`malloc_trim`, with glibc). That takes some milliseconds for each hundred
+        ///   MiB that the whole process has from this allocator. A program with many threads and a
+        ///   small budget can limit the number of heaps (`MALLOC_ARENA_MAX=2` in its environment)
+        ///   or choose an allocator that returns memory (jemalloc, mimalloc). The library changes
+        ///   no settings of the allocator.
         ///
         /// The page cache of the operating system is neither in the account nor in the process.
         ///
@@ -132,7 +133,8 @@ options! {
         durability(durability: Durability) -> Durability, default "[`Durability::Buffered`]", range "[`Durability::Buffered`], [`Durability::Interval`], [`Durability::Sync`]";
 
         /// Compression of the blocks of new tables. Existing tables stay as they are until they are
-        /// compacted. Zstandard takes less space and more CPU time than LZ4.
+        /// compacted. Zstandard takes less space and more CPU time than LZ4. While disk space is
+        /// low, compactions keep a stronger compression that their inputs have.
         compression(compression: Compression) -> Compression,
             default "LZ4 if the feature `lz4` is on (it is by default), else none", range "what this build has the feature for";
 

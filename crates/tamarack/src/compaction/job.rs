@@ -343,9 +343,16 @@ impl JobPart {
     fn open(&self, database: &Database, tree: &TreeVersion, context: &Arc<OutputContext>) -> Result<OpenPart> {
         let Inputs { buffer, runs, .. } = Inputs::of(&self.task, tree);
         let buffer = buffer.map(|buffer| buffer.cursor().into());
-        let runs = runs.iter().map(|run| run.within(&self.range)).filter(|run| !run.is_empty());
+        let runs: Vec<Run> = runs.iter().map(|run| run.within(&self.range)).filter(|run| !run.is_empty()).collect();
+        let mut output = context.output(self.table_bytes, self.filter);
+        if context.is_space_low() {
+            // Output larger than the inputs could take all space that is left.
+            for slice in runs.iter().flat_map(|run| run.slices().iter()) {
+                output = output.compressed(slice.table().meta().compression);
+            }
+        }
         let volume = Arc::new(ScanVolume::default().releasing(Some(context.account().piece_bytes())));
-        let runs = runs.map(|run| Arc::new(run).cursor(ReadPolicy::Sequential).input_of(&volume).into());
+        let runs = runs.into_iter().map(|run| Arc::new(run).cursor(ReadPolicy::Sequential).input_of(&volume).into());
         let mut entries = MergedSource::new(buffer.into_iter().chain(runs).collect())?;
         match &self.range.from {
             None => entries.seek_first()?,
@@ -357,7 +364,7 @@ impl JobPart {
         }
         // Read only after the inputs are complete, so that it covers all entries of the memtable.
         let retain = Retain::new(database.sequences.readable());
-        Ok(OpenPart { entries, retain, output: context.output(self.table_bytes, self.filter) })
+        Ok(OpenPart { entries, retain, output })
     }
 
     /// Finishes the table being written.

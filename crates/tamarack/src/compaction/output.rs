@@ -21,6 +21,7 @@ use crate::mistake::{self, Mistake};
 use crate::step;
 use crate::table::{FilterSettings, TableBuilder, TableSettings, UnsyncedTable, WriteBehind};
 use crate::tree::manifest::Manifest;
+use crate::write::Reserve;
 
 /// Settings of the tables that jobs write.
 #[derive(Clone, Debug)]
@@ -31,7 +32,7 @@ pub struct OutputSettings {
     pub database: u64,
     /// Size of a block, in bytes.
     pub block_bytes: usize,
-    /// Compression of blocks.
+    /// Compression of blocks; while disk space is low, that of the inputs if it is stronger.
     pub compression: Compression,
     /// Whether tables store the digests of their keys, until another filter is chosen.
     pub digests: bool,
@@ -44,6 +45,7 @@ pub struct OutputContext {
     env: Arc<dyn Env>,
     manifest: Arc<Manifest>,
     account: Arc<Account>,
+    reserve: Arc<Reserve>,
     /// Whether new tables store the digests of their keys.
     digests: AtomicBool,
 }
@@ -55,6 +57,7 @@ pub struct CompactionOutput {
     table_bytes: u64,
     /// Filter of the tables.
     filter: Option<FilterSettings>,
+    compression: Compression,
     /// The table being built.
     open: Option<TableBuilder>,
     /// Finished tables that no edit names yet.
@@ -74,9 +77,15 @@ pub struct CompactionOutput {
 impl OutputContext {
     /// Makes a context. Tables get their numbers from `manifest`; the memory of building them is
     /// charged to `account`.
-    pub fn new(settings: OutputSettings, env: Arc<dyn Env>, manifest: Arc<Manifest>, account: Arc<Account>) -> Self {
+    pub fn new(
+        settings: OutputSettings,
+        env: Arc<dyn Env>,
+        manifest: Arc<Manifest>,
+        account: Arc<Account>,
+        reserve: Arc<Reserve>,
+    ) -> Self {
         let digests = AtomicBool::new(settings.digests);
-        Self { settings, env, manifest, account, digests }
+        Self { settings, env, manifest, account, reserve, digests }
     }
 
     /// The memory account that outputs are charged to.
@@ -89,6 +98,11 @@ impl OutputContext {
         self.digests.store(keep, Ordering::Relaxed);
     }
 
+    /// Queries the free disk space, and returns true if it is low.
+    pub fn is_space_low(&self) -> bool {
+        self.reserve.look().is_some_and(|disk| disk.is_low)
+    }
+
     /// Returns the directory of the database.
     pub fn dir(&self) -> &Path {
         &self.settings.dir
@@ -97,13 +111,14 @@ impl OutputContext {
     /// Makes an output without tables. Each table gets `table_bytes` (bytes of the file) and
     /// `filter`.
     pub fn output(self: &Arc<Self>, table_bytes: u64, filter: Option<FilterSettings>) -> CompactionOutput {
-        let (finished, made) = (Vec::new(), Vec::new());
+        let (finished, made, compression) = (Vec::new(), Vec::new(), self.settings.compression);
         let (output_context, unsynced) = (self.clone(), VecDeque::new());
         let (open, writer, unsynced_max, is_ingest) = (None, None, 0, false);
         CompactionOutput {
             output_context,
             table_bytes,
             filter,
+            compression,
             open,
             finished,
             unsynced,
@@ -120,14 +135,18 @@ impl OutputContext {
         self.env.remove(&path, step::TABLE_REMOVE).map_err(|error| Error::io(step::TABLE_REMOVE.0, &path, error))
     }
 
-    fn create_table(&self, filter: Option<FilterSettings>) -> Result<(TableId, TableBuilder)> {
+    fn create_table(
+        &self,
+        filter: Option<FilterSettings>,
+        compression: Compression,
+    ) -> Result<(TableId, TableBuilder)> {
         let id = self.manifest.new_table_id();
         let settings = TableSettings {
             database: self.settings.database,
             id,
             created_after: self.manifest.version().edit_number(),
             block_bytes: self.settings.block_bytes,
-            compression: self.settings.compression,
+            compression,
             filter,
             digests: self.digests.load(Ordering::Relaxed),
         };
@@ -154,6 +173,13 @@ impl CompactionOutput {
         self.unsynced_max = tables;
         self.writer = Some(WriteBehind::start(&self.output_context.env, &self.output_context.account)?);
         Ok(self)
+    }
+
+    /// Compresses the tables at least so.
+    #[must_use]
+    pub fn compressed(mut self, compression: Compression) -> Self {
+        self.compression = self.compression.stronger_of(compression);
+        self
     }
 
     /// Makes the tables those of an ingest, whose sequence base is set in the end.
@@ -206,7 +232,7 @@ impl CompactionOutput {
     /// discarded.
     pub fn add(&mut self, entry: Entry<'_>) -> Result<()> {
         if self.open.is_none() {
-            let (id, table) = self.output_context.create_table(self.filter)?;
+            let (id, table) = self.output_context.create_table(self.filter, self.compression)?;
             self.made.push(id);
             let table = if self.is_ingest { table.ingested(self.made[0]) } else { table };
             self.open = Some(match &self.writer {

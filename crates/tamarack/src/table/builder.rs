@@ -177,10 +177,11 @@ impl TableBuilder {
             "the body of {:?} is complete, and gets the entry {entry:?}",
             self.settings.id
         );
-        let plan = self.data.plan(&entry);
+        let mut plan = self.data.plan(&entry);
         let is_new_key = self.assert_in_order(&plan, &entry);
         if !self.data.is_empty() && !fits(&plan, self.settings.block_bytes) {
             self.end_data_block()?;
+            plan = self.data.plan(&entry);
         }
         if self.data.is_empty() {
             self.begin_data_block(&entry);

@@ -91,7 +91,8 @@ pub struct CommitSettings {
     /// one is full.
     pub immutable_memtables_max: usize,
     /// A write stall begins before memtables, those that readers pin included, and the memory of
-    /// writes, flushes and compactions exceed this many bytes.
+    /// writes, flushes and compactions exceed this many bytes; for a large write, also with the
+    /// blocks that readers pin.
     pub memtables_memory_max: u64,
     /// Limits the memory of one memtable, whatever its raw bytes.
     pub budget: Budget,
@@ -426,9 +427,10 @@ impl CommitQueue {
 
     /// Write stall: blocks while flushes are so far behind that memtables have no space for `bytes`
     /// raw bytes, because a rotation would exceed the number of immutable memtables, or their
-    /// memory the limit.
+    /// memory the limit. Blocks that readers pin count for a large write, until the memtables that
+    /// are immutable now have been flushed: readers may keep them for ever.
     fn wait_for_space(&self, bytes: u64) -> Result<()> {
-        let has_space = || {
+        let has_space = |pinned_blocks_count: bool| {
             let state = self.tree.pin();
             if state.immutable.is_empty() {
                 return true;
@@ -436,20 +438,23 @@ impl CommitQueue {
             let fits = || !self.is_over(&state.active, state.active.raw_bytes().saturating_add(bytes));
             (state.immutable.len() < self.settings.immutable_memtables_max || fits())
                 && state.memtables_memory_bytes()
-                    + self.other_memory_bytes(&state.active, bytes)
+                    + other_memory_bytes(&state.active, pinned_blocks_count)
                     + 2 * bytes.min(self.settings.write_bytes_max)
                     <= self.settings.memtables_memory_max
         };
-        if has_space() {
+        let is_large = self.admission.is_large(bytes);
+        if has_space(is_large) {
             return Ok(());
         }
         let began = self.env.now();
+        let youngest = self.tree.pin().immutable.iter().map(|immutable| immutable.last).max();
+        let are_flushed = || self.tree.pin().immutable.iter().all(|immutable| Some(immutable.last) > youngest);
         if self.stalled.fetch_add(1, Ordering::Relaxed) == 0 {
             self.database.events.post(|| Event::WriteStallBegan);
         }
         let outcome = self.database.wait(&*self.env, || {
             self.database.health.check_progress(Activity::Flush)?;
-            Ok(has_space())
+            Ok(has_space(is_large && !are_flushed()))
         });
         if self.stalled.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.database.events.post(|| Event::WriteStallEnded);
@@ -457,16 +462,6 @@ impl CommitQueue {
         self.counters.write_stalls.add(1);
         self.counters.write_stall_seconds.add(self.env.now() - began);
         outcome
-    }
-
-    /// The memory beside that of memtables that counts for a write of `bytes` raw bytes: WAL
-    /// groups, flushes, compactions, and flushed memtables that readers pin. For a large write also
-    /// the blocks that readers pin, which take as much as large values do.
-    fn other_memory_bytes(&self, memtable: &Memtable, bytes: u64) -> u64 {
-        let Some(account) = memtable.account() else { return 0 };
-        let parts = [MemoryPart::Wal, MemoryPart::Compactions, MemoryPart::PinnedMemtables];
-        let blocks_bytes = if self.admission.is_large(bytes) { account.pinned_bytes() } else { 0 };
-        parts.iter().map(|part| account.bytes(*part)).sum::<u64>() + blocks_bytes
     }
 
     /// Returns true if a memtable with `raw_bytes` exceeds its capacity, or if it takes as much
@@ -683,6 +678,15 @@ impl CommitQueue {
             self.database.wake_flusher();
         }
     }
+}
+
+/// Memory of WAL groups, flushes and compactions, and of flushed memtables that readers pin, in
+/// bytes, beside that of memtables; if `pinned_blocks_count`, also of blocks that readers pin.
+fn other_memory_bytes(memtable: &Memtable, pinned_blocks_count: bool) -> u64 {
+    let Some(account) = memtable.account() else { return 0 };
+    let parts = [MemoryPart::Wal, MemoryPart::Compactions, MemoryPart::PinnedMemtables];
+    let blocks_bytes = if pinned_blocks_count { account.pinned_bytes() } else { 0 };
+    parts.iter().map(|part| account.bytes(*part)).sum::<u64>() + blocks_bytes
 }
 
 impl Forming {

@@ -22,11 +22,12 @@
 //! (`compaction/scheduler/begin`), so that what is deleted gives its space back. Deletes wait for
 //! that too: they would otherwise fill the reserve with tombstones. A refused delete makes the
 //! memtable immutable, so that the tombstones in it take effect. Tables are small on a small disk
-//! ([`Reserve::table_bytes`]).
+//! ([`Reserve::table_bytes`]). What is compressed stays so while space is low, whatever the option
+//! says since: the output of a compaction could be larger than its inputs otherwise.
 //!
 //! Free space is queried four times for each memtable of writes, whenever a flush or a compaction
-//! begins, at each step of one while parts of it wait to begin, by each write that would be
-//! refused, and every half second while it is low.
+//! begins, after each table that a compaction hands over, at each step of one while parts of it
+//! wait to begin, by each write that would be refused, and every half second while it is low.
 //! Space that others use in between goes unnoticed; the WAL, which preallocates, then finds the
 //! disk full, which is as harmless. Writers read one flag.
 

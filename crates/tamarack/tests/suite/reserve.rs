@@ -8,7 +8,7 @@ use std::time::Duration;
 use tamarack::{AdvancedOptions, Compression, Db, Error, Event, Options, Result};
 use tamarack_env::sim::Crash;
 use tamarack_env::sync::{Mutex, Rank};
-use tamarack_env::{Env, SimEnv};
+use tamarack_env::{Env, Random, SimEnv};
 
 const PAGE_BYTES: u64 = 4096;
 
@@ -54,9 +54,14 @@ fn scattered_key(number: u64) -> String {
 /// Puts entries of 206 bytes until the disk is full, and returns their number. Full is what stays
 /// full: what is deleted gives its space back when it is needed.
 fn fill(sim: &SimEnv, db: &Db) -> u64 {
+    fill_with(sim, db, |_| [b'v'; 200])
+}
+
+/// The same with these values.
+fn fill_with(sim: &SimEnv, db: &Db, value: impl Fn(u64) -> [u8; 200]) -> u64 {
     let (mut stored, mut refusals) = (0, 0);
     while refusals < 20 {
-        match db.put(scattered_key(stored), [b'v'; 200]) {
+        match db.put(scattered_key(stored), value(stored)) {
             Ok(()) => (stored, refusals) = (stored + 1, 0),
             Err(_) => {
                 refusals += 1;
@@ -356,6 +361,46 @@ fn a_full_disk_is_emptied_with_larger_tables_than_filled_it() -> Result<()> {
         }
         assert!(!db.stats().disk.expect("there is a limit").is_low, "{policy}: {}", shown(&sim, &db));
         assert_eq!(db.scan::<&str>(..).count(), 0, "{policy}");
+    }
+    Ok(())
+}
+
+/// A disk that was filled with compressed tables is not filled further by compactions once the
+/// database is opened without compression: while space is low, what is compressed stays so, and
+/// deletes free space as ever.
+#[test]
+#[cfg(feature = "lz4")]
+fn tables_stay_compressed_while_space_is_low() -> Result<()> {
+    for seed in 1..5 {
+        let sim = SimEnv::new(seed);
+        let open = |compression| {
+            let advanced = AdvancedOptions::new().env(Arc::new(sim.clone())).policy("tiering:T=4");
+            let advanced = advanced.memtable_bytes(64 << 10).table_bytes(16 << 10);
+            Options::new().compression(compression).advanced(advanced).open("/db")
+        };
+        sim.set_capacity(Some(CAPACITY));
+        let db = open(Compression::Lz4)?;
+        // Half of each value is noise.
+        let noise = |number| {
+            let (random, mut value) = (Random::new(number), [b'v'; 200]);
+            value[..96].chunks_mut(8).for_each(|bytes| bytes.copy_from_slice(&random.next().to_le_bytes()));
+            value
+        };
+        let stored = fill_with(&sim, &db, noise);
+        assert!(stored * 206 > CAPACITY, "only {stored} entries fit: they were not compressed");
+        db.close()?;
+        let db = open(Compression::None)?;
+        let reserve = db.stats().disk.expect("there is a limit").reserve_bytes;
+        db.compact()?;
+        assert!(free_bytes(&sim) > reserve / 2, "{} bytes of {reserve} are free", free_bytes(&sim));
+        db.close()?;
+        let db = open(Compression::None)?;
+        delete(&sim, &db, (0..stored).map(scattered_key))?;
+        for _ in 0..20 {
+            wait(&sim);
+        }
+        assert!(!db.stats().disk.expect("there is a limit").is_low, "{}", shown(&sim, &db));
+        assert_eq!(db.scan::<&str>(..).count(), 0);
     }
     Ok(())
 }

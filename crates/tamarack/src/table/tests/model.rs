@@ -273,3 +273,31 @@ fn long_keys_and_large_values_come_back() {
         check_everything(&mut random, &style, settings(block_bytes, compression), 60);
     }
 }
+
+/// Blocks of any size are filled before they end; an entry that is larger than a block ends it at
+/// once.
+#[test]
+fn blocks_are_full() {
+    for (block_bytes, value_bytes) in [(4096, 500), (128 << 10, 900), (300 << 10, 1000), (300 << 10, 90 << 10)] {
+        let env = memory();
+        let settings = settings(block_bytes, Compression::None);
+        let mut builder = TableBuilder::create(&*env, Path::new("db"), settings).expect("a new file");
+        let mut ended = 0;
+        for number in 0..3000_u64.min(100 * block_bytes as u64 / value_bytes as u64) {
+            let (key, value) = (format!("{number:06}"), vec![7; value_bytes]);
+            let entry = OwnedEntry::put(key, 1, value);
+            builder.add(entry.entry()).expect("space on the disk");
+            let bytes = builder.file_bytes() - ended;
+            let full = block_bytes - value_bytes - 200..=block_bytes;
+            assert!(
+                bytes == 0 || full.contains(&(bytes as usize)),
+                "entry {number}: a block of {bytes} of {block_bytes} bytes"
+            );
+            ended += bytes;
+        }
+        assert!(ended > 0);
+        builder.add(OwnedEntry::put("a", 1, vec![7; 2 * block_bytes]).entry()).expect("space on the disk");
+        let is_large = 2 * block_bytes >= 256 << 10;
+        assert_eq!(builder.file_bytes() > ended + 2 * block_bytes as u64, is_large, "blocks of {block_bytes}");
+    }
+}
