@@ -28,11 +28,18 @@ pub const TRAILER_BYTES: usize = 9;
 /// surrounds it in a block.
 pub const PAYLOAD_BYTES_MAX: usize = (1 << 30) + (1 << 20);
 
+/// The length from which samples tell whether a payload shrinks, in bytes.
+const SAMPLED_BYTES_MIN: usize = 1 << 20;
+
+/// The length of a sample, in bytes: twice the distance at which LZ4 finds repetitions.
+const SAMPLE_BYTES: usize = 128 << 10;
+
 const TAG_NONE: u8 = 0;
 const TAG_LZ4: u8 = 1;
 const TAG_ZSTD: u8 = 2;
 
-/// How blocks are compressed. A block that would not shrink by an eighth is stored as it is.
+/// How blocks are compressed. A block that would not shrink by an eighth is stored as it is; of a
+/// block of more than 1 MiB, two samples of 128 KiB tell, and one that shrinks is enough.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Compression {
     /// Not at all.
@@ -176,12 +183,11 @@ impl BlockEncoder {
     /// the trailer. The block must then be written at `offset`.
     pub fn finish_block(&mut self, payload: &mut ByteBuffer, compression: Compression, offset: u64) -> BlockHandle {
         assert!(payload.len() <= PAYLOAD_BYTES_MAX, "a block of {} bytes", payload.len());
-        let tag = match compression {
-            Compression::None => TAG_NONE,
-            Compression::Lz4 => self.lz4(payload),
-            Compression::Zstd { level } => self.zstd(payload, level),
+        let mut tag = TAG_NONE;
+        let pays = self.may_pay(payload, compression) && {
+            tag = self.compress(payload, compression);
+            self.pays(payload.len(), tag)
         };
-        let pays = tag != TAG_NONE && self.compressed.len() <= payload.len() - payload.len() / 8;
         if pays {
             std::mem::swap(payload, &mut self.compressed);
         }
@@ -189,6 +195,32 @@ impl BlockEncoder {
         let checksum = self.place.checksum(offset, payload);
         payload.extend_from_slice(&checksum.to_le_bytes());
         BlockHandle { offset, bytes: payload.len(), checksum }
+    }
+
+    /// Leaves the compressed body in `self.compressed` and gives its tag.
+    fn compress(&mut self, payload: &[u8], compression: Compression) -> u8 {
+        match compression {
+            Compression::None => TAG_NONE,
+            Compression::Lz4 => self.lz4(payload),
+            Compression::Zstd { level } => self.zstd(payload, level),
+        }
+    }
+
+    /// Returns true if what was compressed last is at least an eighth smaller than its
+    /// `payload_bytes`.
+    fn pays(&self, payload_bytes: usize, tag: u8) -> bool {
+        tag != TAG_NONE && self.compressed.len() <= payload_bytes - payload_bytes / 8
+    }
+
+    /// Returns false for a large payload of which samples do not shrink: compressing takes its size
+    /// once more, in memory.
+    fn may_pay(&mut self, payload: &[u8], compression: Compression) -> bool {
+        let samples = [0, payload.len() / 2].map(|from| &payload[from..][..SAMPLE_BYTES.min(payload.len() - from)]);
+        payload.len() <= SAMPLED_BYTES_MIN
+            || samples.into_iter().any(|sample| {
+                let tag = self.compress(sample, compression);
+                self.pays(sample.len(), tag)
+            })
     }
 
     /// The memory that it holds, in bytes.
@@ -492,6 +524,34 @@ mod tests {
                 assert_eq!(open_block_into(&stored, place(), &handle, &mut reused), Ok(()));
                 assert_eq!(reused, payload, "{method:?}");
                 assert_eq!(open_block(StoredBytes::Owned(stored), place(), &handle), Ok(payload.clone()));
+            }
+        }
+    }
+
+    /// A large block of noise takes no memory for a compressed copy. One with a sample that shrinks
+    /// is compressed, if that pays in the end.
+    #[test]
+    fn samples_tell_whether_a_large_block_shrinks() {
+        const BYTES: usize = 4 << 20;
+        let mut state = 1_u64;
+        let noise: Vec<u8> = std::iter::repeat_with(|| {
+            state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(1);
+            (state >> 56) as u8
+        })
+        .take(BYTES)
+        .collect();
+        for method in methods().filter(|method| *method != Compression::None) {
+            for (zeros_from, shrinks) in
+                [(BYTES, false), (BYTES / 2, true), (BYTES / 2 + SAMPLE_BYTES, false), (0, true)]
+            {
+                let mut payload = noise.clone();
+                payload[zeros_from..].fill(0);
+                let mut stored = ByteBuffer::from(payload.clone());
+                let mut encoder = BlockEncoder::new(place());
+                let handle = encoder.finish_block(&mut stored, method, 4096);
+                assert_eq!(stored.len() < BYTES, shrinks, "{method:?}, zeros from {zeros_from}");
+                assert!(shrinks || encoder.memory_bytes() <= 2 * SAMPLE_BYTES, "{} bytes", encoder.memory_bytes());
+                assert_eq!(open_block(StoredBytes::Owned(stored), place(), &handle), Ok(ByteBuffer::from(payload)));
             }
         }
     }
