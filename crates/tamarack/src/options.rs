@@ -78,7 +78,7 @@ options! {
         ///
         /// * Writes of more than a 64th of the largest size take turns, so that those in progress
         ///   take no more than one of the largest; so do queries' reads of blocks that have as much
-        ///   on storage, at the latest from 512 KiB on. Such a write waits for a flush, too, while
+        ///   on storage, at the latest from 512 KiB on. Such a write waits for flushes, too, while
         ///   memtables, compactions and what readers pin leave it too little of three quarters of
         ///   the budget, or of what all memtables take if that is more.
         /// * While pinned blocks take more than an eighth of the budget, a scan over many runs

@@ -345,7 +345,7 @@ impl JobPart {
         let buffer = buffer.map(|buffer| buffer.cursor().into());
         let runs: Vec<Run> = runs.iter().map(|run| run.within(&self.range)).filter(|run| !run.is_empty()).collect();
         let mut output = context.output(self.table_bytes, self.filter);
-        if context.is_space_low() {
+        if context.is_space_low(self.table_bytes) {
             // Output larger than the inputs could take all space that is left.
             for slice in runs.iter().flat_map(|run| run.slices().iter()) {
                 output = output.compressed(slice.table().meta().compression);

@@ -98,9 +98,9 @@ impl OutputContext {
         self.digests.store(keep, Ordering::Relaxed);
     }
 
-    /// Queries the free disk space, and returns true if it is low.
-    pub fn is_space_low(&self) -> bool {
-        self.reserve.look().is_some_and(|disk| disk.is_low)
+    /// Queries the free disk space, and returns true if it is low, or would be with `bytes` less.
+    pub fn is_space_low(&self, bytes: u64) -> bool {
+        !self.reserve.spares(bytes) || self.reserve.is_low()
     }
 
     /// Returns the directory of the database.
@@ -175,10 +175,12 @@ impl CompactionOutput {
         Ok(self)
     }
 
-    /// Compresses the tables at least so.
+    /// Compresses the tables at least so, if this build can.
     #[must_use]
     pub fn compressed(mut self, compression: Compression) -> Self {
-        self.compression = self.compression.stronger_of(compression);
+        if compression.is_available() {
+            self.compression = self.compression.stronger_of(compression);
+        }
         self
     }
 
