@@ -32,7 +32,8 @@
 //!   stall** stops them until a flush has ended; both before they join. Large writes take turns
 //!   between the two, so that the memory of those in progress is bounded ([`Admission`]).
 //! * An ingested run is installed between groups, by a thread that has the lead without a group. It
-//!   waits for a flush, and writers wait with it.
+//!   waits for a flush, and writers wait with it. If it is unknown whether the run is durable, no
+//!   group may get its sequence numbers: writing has ended before the lead is given up.
 //! * Before a sync the leader gives recent writers a little time to join; see `gather`.
 //!
 //! # Costs
@@ -323,7 +324,8 @@ impl CommitQueue {
     /// Writers are stopped meanwhile: the memtable is rotated, and its flush is waited for. So
     /// memtables should have been flushed right before. While the flush runs, `end` gives the run
     /// its sequence number; then `install` commits the edit. The run is durable then, and this
-    /// makes it visible. Returns what `install` does, and how long writers were stopped.
+    /// makes it visible. If that is unknown, `install` has ended writing when it returns. Returns
+    /// what `install` does, and how long writers were stopped.
     ///
     /// # Errors
     /// As [`CommitQueue::rotate_memtable`], `end` and `install`; nothing has changed, unless the
@@ -579,6 +581,9 @@ impl CommitQueue {
     /// so the WAL gets groups in the order of their sequences.
     fn write_group(&self, forming: &mut Forming, sync_time: &mut Option<Duration>) -> Result<Logged> {
         let mut lead = self.lead.lock();
+        // Writing may have ended while this group waited for the lead: because of a run that may be
+        // installed or not, and whose sequence numbers this group would get.
+        self.database.health.check_running()?;
         if lead.filled_bytes > 0
             && (forming.rotates || self.is_over(&lead.memtable, lead.filled_bytes + forming.raw_bytes))
         {

@@ -407,12 +407,14 @@ impl Scheduler {
     /// wakes the filter rebuild. Runs and shape of an open database change only here.
     ///
     /// # Errors
-    /// As [`Manifest::commit`]; readers do not see the edit then.
+    /// As [`Manifest::commit`]; readers do not see the edit then. If it is unknown whether the edit
+    /// is durable, writing has ended when this returns, before the caller gives up any lock.
     pub fn install(&self, edit: Vec<Change>) -> Result<Arc<Version>> {
         // The first edit after a clean close records that the WAL is open again.
         let reopened = self.manifest.version().wal_end().map(|_| Change::WalReopened);
         let edit = reopened.into_iter().chain(edit).collect();
-        let version = self.database.events.timed(&*self.env, "manifest: commit", || self.manifest.commit(edit))?;
+        let committed = self.database.events.timed(&*self.env, "manifest: commit", || self.manifest.commit(edit));
+        let version = committed.inspect_err(|error| self.report_stop(error))?;
         self.tree.install(version.clone());
         self.filters.wake();
         self.database.progress.notify();

@@ -117,11 +117,7 @@ impl Scheduler {
         self.database.health.check_running()?;
         let data = self.tree.of(&self.manifest.version()).occupancy().bytes();
         let shape = self.shape_for(&policy, data)?;
-        self.take_shape(&mut schedule, policy, shape.clone()).inspect_err(|error| {
-            if let Error::Stopped { .. } = error {
-                self.database.health.report_stop(error.clone());
-            }
-        })?;
+        self.take_shape(&mut schedule, policy, shape.clone())?;
         Ok(shape)
     }
 
@@ -136,11 +132,7 @@ impl Scheduler {
         if filter != self.filters.chosen() {
             let shape = self.design(schedule.policy().clone(), schedule.shape().clone(), filter);
             let set = Change::ShapeSet { tree: self.tree.id(), shape };
-            self.install(vec![set]).inspect_err(|error| {
-                if let Error::Stopped { .. } = error {
-                    self.database.health.report_stop(error.clone());
-                }
-            })?;
+            self.install(vec![set])?;
         }
         self.filters.choose(filter, keeps_digests)
     }

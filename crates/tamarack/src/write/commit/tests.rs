@@ -336,6 +336,38 @@ fn a_run_is_installed_between_writes() {
     assert_eq!(last, Some(Sequence(9)));
 }
 
+/// If it is unknown whether a run was installed, a writer that waits for the lead writes nothing:
+/// its record would get sequence numbers of the run, and recovery would skip it.
+#[test]
+fn nothing_is_written_after_a_run_of_unknown_fate() {
+    let stage = Stage::new(MemoryEnv::new(1), settings());
+    let mut writer = None;
+    let installed = stage.commits.install_run(
+        &mut writer,
+        5,
+        |_, _| Ok(()),
+        |writer, _| {
+            let beside = stage.clone();
+            *writer = Some(thread::spawn(move || beside.put_with("a", Durability::Sync)));
+            let watcher = stage.clone();
+            let until_it_waits = thread::spawn(move || {
+                while !watcher.commits.queue.lock().led {
+                    thread::yield_now();
+                }
+            });
+            until_it_waits.join().unwrap();
+            let error = Error::io("manifest: sync", Path::new(DIR), std::io::Error::other("it failed"));
+            stage.tree.database.health.report_stop(error.clone());
+            Err::<(), _>(Error::Stopped { cause: Arc::new(error) })
+        },
+    );
+    assert!(matches!(installed, Err(Error::Stopped { .. })));
+    let written = writer.expect("it was begun").join().unwrap();
+    assert!(matches!(written, Err(Error::Stopped { .. })), "{written:?}");
+    assert!(!stage.sees("a"));
+    assert_eq!((stage.counters.commit_groups.get(), stage.tree.database.sequences.visible()), (0, Sequence::ZERO));
+}
+
 /// If the WAL cannot begin the segment after an installed run, the next write does; if it can go on
 /// no more, writing ends, and a listener is told.
 #[test]
