@@ -324,7 +324,7 @@ impl CommitQueue {
     /// Writers are stopped meanwhile: the memtable is rotated, and its flush is waited for. So
     /// memtables should have been flushed right before. While the flush runs, `end` gives the run
     /// its sequence number; then `install` commits the edit. The run is durable then, and this
-    /// makes it visible. If that is unknown, `install` has ended writing when it returns. Returns
+    /// makes it visible. If that is unknown, writing ends before another group is written. Returns
     /// what `install` does, and how long writers were stopped.
     ///
     /// # Errors
@@ -347,11 +347,13 @@ impl CommitQueue {
         if flushes && lead.filled_bytes > 0 {
             self.rotate_under_lead(&mut lead)?;
         }
-        end(run, sequence)?;
+        // Reported under the lead: what is there after all must not share sequence numbers with
+        // records of later groups.
+        end(run, sequence).inspect_err(|error| self.report_if_stopped(error))?;
         if flushes {
             self.wait_for_flushes()?;
         }
-        let installed = install(run, sequence)?;
+        let installed = install(run, sequence).inspect_err(|error| self.report_if_stopped(error))?;
         self.wal.skip_to(sequence);
         lead.next = sequence.next();
         self.attest(sequence);
@@ -615,7 +617,7 @@ impl CommitQueue {
         first: Sequence,
         sync_time: &mut Option<Duration>,
     ) -> Result<()> {
-        let end = self.wal.append(&mut forming.bytes, first).inspect_err(|error| self.report_wal(error))?;
+        let end = self.wal.append(&mut forming.bytes, first).inspect_err(|error| self.report_if_stopped(error))?;
         if let Some(reserve) = &self.settings.reserve
             && end.0 - lead.looked.0 >= self.memtable_bytes.load(Ordering::Relaxed) / LOOKS_PER_MEMTABLE
         {
@@ -646,11 +648,11 @@ impl CommitQueue {
 
     /// Begins a WAL segment for entries from `first` on.
     fn begin_segment(&self, first: Sequence) -> Result<()> {
-        self.wal.rotate(first, self.database.durable_edit()).inspect_err(|error| self.report_wal(error))
+        self.wal.rotate(first, self.database.durable_edit()).inspect_err(|error| self.report_if_stopped(error))
     }
 
-    /// The WAL's error says whether it can continue.
-    fn report_wal(&self, error: &Error) {
+    /// The error says whether the WAL, the manifest or a file of a run can continue.
+    fn report_if_stopped(&self, error: &Error) {
         if matches!(error, Error::Stopped { .. }) {
             self.database.health.report_stop(error.clone());
         }

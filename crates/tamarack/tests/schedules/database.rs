@@ -233,28 +233,35 @@ fn closing_beside_writers() {
     });
 }
 
-/// The edit of an ingest is written, but its sync fails, so that its fate is unknown until the
-/// database is opened again. Then all of the run is there or nothing, and everything that was
-/// acknowledged, however the writer fell in with it.
+/// An edit is written, but its sync fails, so that its fate is unknown until the database is opened
+/// again: that of the flush before an ingest, or that of the ingest. Then all of the run is there
+/// or nothing, and everything that was acknowledged, however the writer fell in with it.
 #[test]
 fn an_ingest_of_unknown_fate_beside_a_writer() {
-    explore(400, || {
-        let env = watched_env();
-        let db = open(&env, 1 << 10);
-        env.hook().fail(step::MANIFEST_SYNC, 1);
-        let writer = spawn(&db, |db| ["a", "b"].into_iter().filter(|key| db.put(key, "").is_ok()).collect::<Vec<_>>());
-        let mut ingest = db.ingest().unwrap();
-        let ingested = ["i1", "i2", "i3", "i4"];
-        ingested.into_iter().for_each(|key| ingest.put(key, "").unwrap());
-        let finished = ingest.finish();
-        assert!(matches!(finished, Err(Error::Stopped { .. })), "{finished:?}");
-        let acknowledged = writer.join().unwrap();
-        drop(db);
-        let mut found = keys(&open(&env, 1 << 10));
-        let run = found.iter().position(|key| key == "i1").map_or(Vec::new(), |at| found.split_off(at));
-        assert!(run.is_empty() || run == ingested, "{run:?}");
-        assert!(acknowledged.iter().all(|key| found.iter().any(|found| found == key)), "{acknowledged:?} {found:?}");
-    });
+    explore(400, || an_ingest_fails_beside_a_writer(1));
+    explore(400, || an_ingest_fails_beside_a_writer(2));
+}
+
+/// The sync of edit number `failing` fails.
+fn an_ingest_fails_beside_a_writer(failing: u32) {
+    let env = watched_env();
+    let db = open(&env, 1 << 10);
+    env.hook().fail(step::MANIFEST_SYNC, failing);
+    let puts = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    let writer = spawn(&db, move |db| puts.into_iter().filter(|key| db.put(key, "").is_ok()).collect::<Vec<_>>());
+    let mut ingest = db.ingest().unwrap();
+    let ingested = ["i1", "i2", "i3", "i4"];
+    ingested.into_iter().for_each(|key| ingest.put(key, "").unwrap());
+    let finished = ingest.finish();
+    let acknowledged = writer.join().unwrap();
+    drop(db);
+    let mut found = keys(&open(&env, 1 << 10));
+    let run = found.iter().position(|key| key == "i1").map_or(Vec::new(), |at| found.split_off(at));
+    assert!(
+        run == ingested || run.is_empty() && matches!(finished, Err(Error::Stopped { .. })),
+        "{finished:?}: {run:?}"
+    );
+    assert!(acknowledged.iter().all(|key| found.iter().any(|found| found == key)), "{acknowledged:?} {found:?}");
 }
 
 /// Handles, snapshots and scans are dropped in any order; when the last is gone, so are the threads

@@ -22,8 +22,8 @@ pub(super) struct Sample {
     pub(super) used_kib: u64,
     /// Commits in the time since the sample before, and their latencies.
     pub(super) commits: u64,
-    pub(super) median_us: u64,
-    pub(super) p99_us: u64,
+    pub(super) median_ns: u64,
+    pub(super) p99_ns: u64,
 }
 
 /// A column: its name, and its value in a sample.
@@ -35,8 +35,8 @@ pub(super) const COLUMNS: &[Column] = &[
     ("open files", |sample| sample.descriptors),
     ("used space, KiB", |sample| sample.used_kib),
     ("commits", |sample| sample.commits),
-    ("median latency, µs", |sample| sample.median_us),
-    ("99th percentile, µs", |sample| sample.p99_us),
+    ("median latency, ns", |sample| sample.median_ns),
+    ("99th percentile, ns", |sample| sample.p99_ns),
 ];
 
 impl Sample {
@@ -60,11 +60,11 @@ pub(super) fn add_latencies(samples: &mut [Sample], told: &Told) {
     let mut before = 0;
     for sample in samples {
         let acks = told.acks.iter().flatten().filter(|ack| (before..sample.at_ns).contains(&ack.end));
-        let mut times: Vec<u64> = acks.map(|ack| (ack.end - ack.begin) / 1000).collect();
+        let mut times: Vec<u64> = acks.map(|ack| ack.end - ack.begin).collect();
         times.sort_unstable();
         sample.commits = times.len() as u64;
         if let Some(last) = times.len().checked_sub(1) {
-            (sample.median_us, sample.p99_us) = (times[last / 2], times[last * 99 / 100]);
+            (sample.median_ns, sample.p99_ns) = (times[last / 2], times[last * 99 / 100]);
         }
         before = sample.at_ns;
     }

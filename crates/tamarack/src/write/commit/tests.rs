@@ -336,36 +336,35 @@ fn a_run_is_installed_between_writes() {
     assert_eq!(last, Some(Sequence(9)));
 }
 
-/// If it is unknown whether a run was installed, a writer that waits for the lead writes nothing:
-/// its record would get sequence numbers of the run, and recovery would skip it.
+/// If it is unknown whether a run was installed, or ended, a writer that waits for the lead writes
+/// nothing: its record would get sequence numbers of the run, and recovery would skip it.
 #[test]
 fn nothing_is_written_after_a_run_of_unknown_fate() {
-    let stage = Stage::new(MemoryEnv::new(1), settings());
-    let mut writer = None;
-    let installed = stage.commits.install_run(
-        &mut writer,
-        5,
-        |_, _| Ok(()),
-        |writer, _| {
+    for fails_at_end in [false, true] {
+        let stage = Stage::new(MemoryEnv::new(1), settings());
+        let fail = |writer: &mut Option<_>| {
             let beside = stage.clone();
-            *writer = Some(thread::spawn(move || beside.put_with("a", Durability::Sync)));
+            let begun = thread::spawn(move || beside.put_with("a", Durability::Sync));
             let watcher = stage.clone();
             let until_it_waits = thread::spawn(move || {
-                while !watcher.commits.queue.lock().led {
+                while !(watcher.commits.queue.lock().led || begun.is_finished()) {
                     thread::yield_now();
                 }
+                begun
             });
-            until_it_waits.join().unwrap();
+            *writer = Some(until_it_waits.join().unwrap());
             let error = Error::io("manifest: sync", Path::new(DIR), std::io::Error::other("it failed"));
-            stage.tree.database.health.report_stop(error.clone());
-            Err::<(), _>(Error::Stopped { cause: Arc::new(error) })
-        },
-    );
-    assert!(matches!(installed, Err(Error::Stopped { .. })));
-    let written = writer.expect("it was begun").join().unwrap();
-    assert!(matches!(written, Err(Error::Stopped { .. })), "{written:?}");
-    assert!(!stage.sees("a"));
-    assert_eq!((stage.counters.commit_groups.get(), stage.tree.database.sequences.visible()), (0, Sequence::ZERO));
+            Err(Error::Stopped { cause: Arc::new(error) })
+        };
+        let mut writer = None;
+        let end = |writer: &mut _, _| if fails_at_end { fail(writer) } else { Ok(()) };
+        let installed = stage.commits.install_run(&mut writer, 5, end, |writer, _| fail(writer));
+        assert!(matches!(installed, Err(Error::Stopped { .. })));
+        let written = writer.expect("it was begun").join().unwrap();
+        assert!(matches!(written, Err(Error::Stopped { .. })), "{written:?}");
+        assert!(!stage.sees("a"));
+        assert_eq!((stage.counters.commit_groups.get(), stage.tree.database.sequences.visible()), (0, Sequence::ZERO));
+    }
 }
 
 /// If the WAL cannot begin the segment after an installed run, the next write does; if it can go on
