@@ -360,7 +360,8 @@ pub trait Lock: Send + Sync + Debug {}
 /// Background work in small steps.
 pub trait Work: Send + Sync {
     /// Does a few milliseconds of work and returns whether there is more. Must not wait for other
-    /// background work except by returning `Idle`.
+    /// background work except by returning `Idle`, or for a step in progress of work that itself
+    /// waits for nothing but the device.
     fn step(&self) -> Progress;
 }
 

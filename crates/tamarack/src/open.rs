@@ -455,6 +455,11 @@ fn assemble(dir: &Path, options: &Resolved, parts: RecoveredParts) -> Result<Eng
 fn start_background(engine: &mut Engine, options: &Resolved) -> Result<()> {
     // Before any table is opened or rebuilt.
     let filters = Arc::new(FilterWorker::new(&engine.scheduler));
+    if options.table_access().direct {
+        let started = engine.tables.storage().start_read_ahead();
+        let reading = started.map_err(|error| Error::io("database: start background work", &engine.dir, error));
+        engine.workers.push(reading?);
+    }
     let Workers { compacting, syncing } = start_workers(&engine.dir, options, &engine.scheduler, &engine.interval)?;
     engine.database.set_flusher(compacting.clone());
     engine.tables.set_collector(compacting.clone());
@@ -466,7 +471,7 @@ fn start_background(engine: &mut Engine, options: &Resolved) -> Result<()> {
     let filters = filters.inspect_err(|_| [&compacting, &syncing].into_iter().for_each(|worker| worker.stop()))?;
     engine.scheduler.filters().set_worker(filters.clone());
     filters.wake();
-    engine.workers = vec![compacting, syncing, filters];
+    engine.workers.extend([compacting, syncing, filters]);
     start_telling(engine)
 }
 

@@ -290,8 +290,8 @@ options! {
         /// With it, tables are cached in the block cache only: the budget bounds the memory used,
         /// large scans and compactions evict nothing, and nothing is cached twice. Combine it with
         /// a large [`AdvancedOptions::cache_bytes`]. Compactions then read their inputs from the
-        /// device as well. Writes use the page cache either way. On a file system without direct
-        /// I/O the option has no effect.
+        /// device as well; a thread reads ahead for them. Writes use the page cache either way. On
+        /// a file system without direct I/O the option has no effect.
         direct_io(direct: bool) -> bool, default "false", range "true or false";
 
         /// Maximum number of files of tables that are open at a time. With more tables than that, a

@@ -85,6 +85,10 @@ pub enum Rank {
     MemtableMemory,
     /// The pieces of a table that are built and wait to be written behind the builder.
     WriteBehind,
+    /// Pieces of tables that wait to be read ahead.
+    ReadAhead,
+    /// A piece of a table that is read ahead: whether it is read.
+    PieceAhead,
     /// The open files of tables, while one is opened or closed.
     OpenFiles,
     /// The ids of obsolete tables whose files wait to be deleted.

@@ -13,8 +13,9 @@
 //! once. A piece either moves slices that overlap nothing, or copies entries in order, without
 //! versions that no reader can see, and without tombstones that delete nothing in any older run. A
 //! [`JobPart`] is the rest of a piece, with its cursors and the table being written while a worker
-//! has it. Only the part's range survives a crash, a failure or a handover; the cursors are opened
-//! anew on the runs as they are then, so that exhausted tables can be removed.
+//! has it. Only the part's range survives a crash or a failure. At a handover the cursors are
+//! opened anew on the runs as they are then, so that exhausted tables can be removed; they go on
+//! with what was read ahead.
 //!
 //! This module reads runs and writes tables; `scheduler` decides what enters the tree, and when.
 
@@ -35,7 +36,7 @@ use crate::format::key_range::key_after;
 use crate::memtable::Memtable;
 use crate::merge::{MergedSource, Piece, Retain, Source, Span, split};
 use crate::mistake::{self, Mistake};
-use crate::table::{FilterSettings, ReadPolicy, ScanVolume};
+use crate::table::{FilterSettings, Pieces, ReadPolicy, ScanVolume};
 use crate::tree::memtable_or_run::{MemtableOrRun, settle};
 use crate::tree::run::Run;
 use crate::tree::slice::Slice;
@@ -144,6 +145,8 @@ pub(super) struct JobPart {
     /// Bytes of the tables that it installed.
     pub(super) written: u64,
     open: Option<OpenPart>,
+    /// What the cursors had read ahead at the last handover.
+    read_ahead: Vec<(RunId, Pieces)>,
 }
 
 /// A part that is being copied.
@@ -288,7 +291,8 @@ impl JobPart {
         table_bytes: u64,
         filter: Option<FilterSettings>,
     ) -> Self {
-        Self { job, task, range, moved, table_bytes, filter, copied: 0, has_begun: false, written: 0, open: None }
+        let (copied, has_begun, written, open, read_ahead) = (0, false, 0, None, Vec::new());
+        Self { job, task, range, moved, table_bytes, filter, copied, has_begun, written, open, read_ahead }
     }
 
     /// Copies for a few milliseconds, until a table is full, or to the end of the range. `tree` is
@@ -340,7 +344,7 @@ impl JobPart {
         Ok(Copied { reached: Reached::End, bytes: copied })
     }
 
-    fn open(&self, database: &Database, tree: &TreeVersion, context: &Arc<OutputContext>) -> Result<OpenPart> {
+    fn open(&mut self, database: &Database, tree: &TreeVersion, context: &Arc<OutputContext>) -> Result<OpenPart> {
         let Inputs { buffer, runs, .. } = Inputs::of(&self.task, tree);
         let buffer = buffer.map(|buffer| buffer.cursor().into());
         let runs: Vec<Run> = runs.iter().map(|run| run.within(&self.range)).filter(|run| !run.is_empty()).collect();
@@ -351,8 +355,13 @@ impl JobPart {
                 output = output.compressed(slice.table().meta().compression);
             }
         }
-        let volume = Arc::new(ScanVolume::default().releasing(Some(context.account().piece_bytes())));
-        let runs = runs.into_iter().map(|run| Arc::new(run).cursor(ReadPolicy::Sequential).input_of(&volume).into());
+        let to = self.range.to.as_deref().map(|to| (to, Sequence::MAX));
+        let volume = Arc::new(ScanVolume::between(None, to).releasing(Some(context.account().piece_bytes())));
+        let mut read_ahead = std::mem::take(&mut self.read_ahead);
+        let runs = runs.into_iter().map(|run| {
+            let before = read_ahead.iter().position(|(id, _)| *id == run.id()).map(|at| read_ahead.swap_remove(at).1);
+            Arc::new(run).cursor(ReadPolicy::Sequential).input_of(&volume).continuing(before).into()
+        });
         let mut entries = MergedSource::new(buffer.into_iter().chain(runs).collect())?;
         match &self.range.from {
             None => entries.seek_first()?,
@@ -377,15 +386,17 @@ impl JobPart {
         self.open.as_mut().map(|open| &mut open.output)
     }
 
-    /// Continues at `border`, with cursors that are opened anew.
+    /// Continues at `border`, with cursors that are opened anew and go on with what was read ahead.
     pub(super) fn go_on_at(&mut self, border: Key) {
         self.range.from = Some(border);
         self.copied = 0;
-        self.open = None;
+        let sources = self.open.take().map_or(Vec::new(), |open| open.entries.into_sources());
+        self.read_ahead = sources.into_iter().filter_map(MemtableOrRun::into_pieces).collect();
     }
 
     /// Drops the cursors and returns the output since the last handover.
     pub(super) fn close(&mut self) -> Option<CompactionOutput> {
+        self.read_ahead.clear();
         self.open.take().map(|open| open.output)
     }
 }

@@ -129,6 +129,11 @@ struct Codes {
 }
 
 impl<S: Source> MergedSource<S> {
+    /// Returns the sources, young to old.
+    pub fn into_sources(self) -> Vec<S> {
+        self.sources
+    }
+
     /// Merges `sources`, listed young to old; there may be none. The cursor has no position.
     ///
     /// # Errors

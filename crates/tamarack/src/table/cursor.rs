@@ -83,6 +83,12 @@ pub struct Pieces {
 }
 
 impl Pieces {
+    /// Continues in a cursor of another scan or compaction, with its `volume`.
+    #[must_use]
+    pub fn of(self, volume: &Arc<ScanVolume>) -> Self {
+        Self { volume: volume.clone(), ..self }
+    }
+
     /// Makes an empty window. The cursors of one scan share `volume`; one of them may be expected
     /// to yield most of the data (`has_most`).
     pub fn new(policy: ReadPolicy, volume: Arc<ScanVolume>, has_most: bool) -> Self {
@@ -125,9 +131,24 @@ impl Pieces {
         }
         let handle = &lower.handle();
         let space = left.and_then(Arc::into_inner).map(|left| left.into_value().into_bytes()).unwrap_or_default();
-        let piece_bytes = table.storage.account().piece_bytes();
-        let ahead_bytes = if self.window.holds(handle) { 0 } else { self.growth.next_sequential().min(piece_bytes) };
-        let block = self.window.block_or_read(table, handle, direction, ahead_bytes, space)?;
+        if !self.window.holds(handle) && handle.bytes < SEQUENTIAL_BYTES {
+            let piece_bytes = table.storage.account().piece_bytes();
+            let wanted_bytes = lower.wanted_bytes(table, direction, &self.volume);
+            if !self.window.take_next(table, handle) {
+                let ahead_bytes = self.growth.next_sequential().min(piece_bytes).min(wanted_bytes);
+                self.window.read(table, handle, direction, ahead_bytes)?;
+            }
+            let start = lower.block_beyond(self.window.end());
+            let end = handle.offset.saturating_add(wanted_bytes as u64).min(table.data_end());
+            if direction == Direction::Forward
+                && let Some(start) = start.filter(|start| *start < end)
+                && self.window.may_read_ahead(table)
+            {
+                let ahead_bytes = self.growth.next_sequential().min(piece_bytes) as u64;
+                self.window.read_ahead(table, start, end.min(start + ahead_bytes));
+            }
+        }
+        let block = self.window.block_or_read(table, handle, direction, 0, space)?;
         Ok(self.share(table, block))
     }
 
@@ -202,6 +223,25 @@ impl IndexPosition {
     /// The data block of the current fence.
     fn handle(&self) -> BlockHandle {
         self.fences.handle(self.at)
+    }
+
+    /// The offset of the first data block, from the current one on, that does not end by `end`; an
+    /// offset somewhat before it if it is below the next index block. `None` if it is large, and
+    /// so will be read alone.
+    fn block_beyond(&self, end: u64) -> Option<u64> {
+        let (mut low, mut high) = (self.at, self.fences.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.fences.handle(middle).end() <= end { low = middle + 1 } else { high = middle }
+        }
+        if low < self.fences.len() {
+            let next = self.fences.handle(low);
+            return Some(next.offset).filter(|_| next.bytes < SEQUENTIAL_BYTES);
+        }
+        // Blocks are of about the same size. One that begins before is not found in the piece, and
+        // read by itself.
+        let last = self.fences.handle(low - 1);
+        Some(last.end().max(end.saturating_sub(2 * last.bytes as u64)))
     }
 
     /// Returns true if the fence is at or before a place, so that no earlier block has entries at
@@ -314,7 +354,7 @@ impl Table {
 
     /// Returns a cursor over all entries that continues the read-ahead of another one.
     pub fn cursor_with(self: &Arc<Self>, mut pieces: Pieces) -> TableCursor {
-        pieces.window.clear();
+        pieces.window.move_to(self);
         let table = Arc::clone(self);
         TableCursor {
             base: table.meta.sequence_base,
@@ -372,9 +412,11 @@ impl TableCursor {
         self.pieces
     }
 
-    /// Resets the read-ahead: the next seek is far away, so little is read at first.
+    /// Resets the read-ahead of a query: the next seek is far away, so little is read at first.
     pub fn restart(&mut self) {
-        self.pieces.growth.restart();
+        if self.pieces.policy == ReadPolicy::Cached {
+            self.pieces.growth.restart();
+        }
     }
 
     /// Does the work of a seek to `place` without reading. Returns true if a block is missing that

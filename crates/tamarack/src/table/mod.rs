@@ -18,6 +18,7 @@
 //!
 //! `docs/FORMAT.md`, section "Tables", describes every byte.
 
+mod ahead;
 mod behind;
 mod blocks;
 mod builder;

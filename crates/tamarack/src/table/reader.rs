@@ -715,6 +715,16 @@ impl BlockFile {
         (start - start % self.alignment, end.next_multiple_of(self.alignment).min(self.bytes))
     }
 
+    /// Returns true if the file is read past the page cache.
+    pub(super) fn is_direct(&self) -> bool {
+        self.alignment > 1
+    }
+
+    /// The counters of reads.
+    pub(super) fn counters(&self) -> &Arc<ReadCounters> {
+        &self.counters
+    }
+
     /// Reads bytes, which must lie inside the file.
     pub(super) fn read(&self, offset: u64, bytes: usize, reader: Reader) -> Result<ByteBuffer> {
         let mut buffer = ByteBuffer::zeroed(bytes);

@@ -19,11 +19,12 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use tamarack_env::sync::Rank;
-use tamarack_env::{Access, Env, ReadQueue, ReadRequest};
+use tamarack_env::{Access, Env, ReadQueue, ReadRequest, Worker};
 
+use super::ahead::ReadAhead;
 use super::filter_slots::{FilterSlots, PinnedFilters};
 use super::index::IndexBudget;
 use super::open_files::{OpenFiles, PooledFile};
@@ -47,6 +48,8 @@ pub struct TableStorage {
     lookups: LookupCounters,
     /// Bounds the memory of large blocks that are being read for queries.
     pub(super) large_reads: Admission,
+    /// Reads ahead for compactions, once it is started.
+    read_ahead: OnceLock<ReadAhead>,
 }
 
 /// How the files of tables are opened.
@@ -82,8 +85,19 @@ impl TableStorage {
         let filter_slots = FilterSlots::default();
         // A block of the largest value; see `Options::memory_bytes`.
         let large_reads = Admission::new(Rank::LargeReads, account.budget().total_bytes / 8);
-        let counters = Arc::default();
-        Arc::new(Self { env, files, cache, account, index_budget, filter_slots, counters, lookups, large_reads })
+        let (counters, read_ahead) = (Arc::default(), OnceLock::new());
+        Arc::new(Self {
+            env,
+            files,
+            cache,
+            account,
+            index_budget,
+            filter_slots,
+            counters,
+            lookups,
+            large_reads,
+            read_ahead,
+        })
     }
 
     /// Makes a storage with the page cache and a block cache of its own.
@@ -136,6 +150,25 @@ impl TableStorage {
     /// Opens a file that is completely durable.
     pub(super) fn open(&self, path: &Path) -> io::Result<PooledFile> {
         self.files.open(path)
+    }
+
+    /// Starts the worker that reads ahead for compactions. Its owner must stop it.
+    ///
+    /// # Errors
+    /// If no thread can be started.
+    ///
+    /// # Panics
+    /// If it is started already.
+    pub fn start_read_ahead(&self) -> io::Result<Arc<dyn Worker>> {
+        let ahead = ReadAhead::start(&self.env)?;
+        let worker = ahead.worker().clone();
+        assert!(self.read_ahead.set(ahead).is_ok(), "one worker reads ahead for a database");
+        Ok(worker)
+    }
+
+    /// Who reads ahead for compactions, if that is started.
+    pub(super) fn read_ahead(&self) -> Option<&ReadAhead> {
+        self.read_ahead.get()
     }
 
     /// The number of files of tables that were opened again after they had been closed for others.

@@ -20,6 +20,12 @@
 //!
 //! No cursor reads past the end of the scan's range, as far as the loaded index block shows it.
 //!
+//! # Compactions
+//!
+//! A window of a compaction with direct I/O has the next piece read while its own is used, by a
+//! worker ([`ReadAhead`](super::ahead::ReadAhead)). The two pieces take turns with their memory.
+//! Cursors that are opened anew after a handover go on with the windows of those before.
+//!
 //! # Memory
 //!
 //! With direct I/O, a read begins and ends at multiples of the device's alignment, and the device
@@ -27,13 +33,17 @@
 //!
 //! Tests: here, for the arithmetic; all tests of cursors.
 
+use std::sync::Arc;
+
 use tamarack_env::sync::atomic::{AtomicU64, Ordering};
 use tamarack_env::{AlignedBuffer, ByteBuffer};
 
+use super::ahead::{PieceAhead, PieceRead};
 use super::reader::Table;
 use crate::entry::Sequence;
 use crate::error::Result;
 use crate::format::block::Block;
+use crate::format::meta::TableId;
 use crate::format::stored::BlockHandle;
 use crate::memory::{Charge, MemoryPart};
 use crate::stats::Reader;
@@ -42,8 +52,7 @@ use crate::stats::Reader;
 /// MB/s.
 pub(super) const SEQUENTIAL_BYTES: usize = 512 << 10;
 
-/// The first read of a sequential cursor; each further one is twice as large. Compactions open
-/// their cursors anew at each handover, and what a cursor has read ahead then is read once more.
+/// The first read of a sequential cursor; each further one is twice as large.
 const SEQUENTIAL_BYTES_MIN: usize = 32 << 10;
 
 /// The read of a query's seek: two usual blocks. A place between two blocks' entries needs the
@@ -70,10 +79,25 @@ pub(super) enum Direction {
 #[derive(Debug)]
 pub(super) struct Window {
     reader: Reader,
+    /// The table of the bytes.
+    table: Option<TableId>,
     offset: u64,
     /// The number of bytes in the window; 0 before the first read.
     bytes: usize,
     memory: Memory,
+    charge: Charge,
+    /// What follows these bytes, while it is read ahead.
+    next: Option<NextPiece>,
+    /// Memory of an earlier piece, for the next one.
+    spare: Option<(AlignedBuffer, Charge)>,
+}
+
+/// The piece of the same table that is read ahead, and the charge for its memory.
+#[derive(Debug)]
+struct NextPiece {
+    offset: u64,
+    bytes: usize,
+    ahead: Arc<PieceAhead>,
     charge: Charge,
 }
 
@@ -89,7 +113,8 @@ enum Memory {
 impl Window {
     /// Makes an empty window for `reader`.
     pub(super) fn new(reader: Reader) -> Self {
-        Self { reader, offset: 0, bytes: 0, memory: Memory::Given(ByteBuffer::new()), charge: Charge::default() }
+        let (memory, charge) = (Memory::Given(ByteBuffer::new()), Charge::default());
+        Self { reader, table: None, offset: 0, bytes: 0, memory, charge, next: None, spare: None }
     }
 
     /// The reader on whose behalf it reads.
@@ -97,21 +122,28 @@ impl Window {
         self.reader
     }
 
-    /// Empties the window, as when the cursor moves to another table.
-    pub(super) fn clear(&mut self) {
-        self.bytes = 0;
+    /// Empties the window unless its bytes are those of `table`, to which the cursor moves.
+    pub(super) fn move_to(&mut self, table: &Table) {
+        if self.table != Some(table.meta.id) {
+            (self.table, self.bytes, self.next) = (Some(table.meta.id), 0, None);
+        }
     }
 
     /// Empties the window and frees its memory.
     pub(super) fn release(&mut self) {
-        self.bytes = 0;
-        self.memory = Memory::Given(ByteBuffer::new());
-        self.charge = Charge::default();
+        *self = Self { table: self.table, ..Self::new(self.reader) };
     }
 
     /// Its memory, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
-        self.charge.bytes() as usize
+        let next = self.next.as_ref().map(|next| &next.charge);
+        let spare = self.spare.as_ref().map(|(_, charge)| charge);
+        [Some(&self.charge), next, spare].into_iter().flatten().map(Charge::bytes).sum::<u64>() as usize
+    }
+
+    /// The offset at which its bytes end.
+    pub(super) fn end(&self) -> u64 {
+        self.offset + self.bytes as u64
     }
 
     /// Returns true if the block's bytes are in the window.
@@ -151,8 +183,62 @@ impl Window {
         self.block(table, handle, space)
     }
 
+    /// Moves the window to the piece that was read ahead, and returns true, if the block is in it.
+    pub(super) fn take_next(&mut self, table: &Table, handle: &BlockHandle) -> bool {
+        let (Some(next), Some(read_ahead)) = (self.next.take(), table.storage.read_ahead()) else { return false };
+        if handle.offset < next.offset || next.offset + (next.bytes as u64) < handle.end() {
+            return false;
+        }
+        let Some((memory, outcome)) = read_ahead.take(next.ahead) else { return false };
+        if outcome.is_err() {
+            self.spare = Some((memory, next.charge));
+            return false;
+        }
+        (self.offset, self.bytes) = (next.offset, next.bytes);
+        let charge = std::mem::replace(&mut self.charge, next.charge);
+        if let Memory::Read(memory) = std::mem::replace(&mut self.memory, Memory::Read(memory)) {
+            self.spare = Some((memory, charge));
+        }
+        true
+    }
+
+    /// Returns true if the next piece of the table is to be read ahead: with direct I/O, unless the
+    /// worker has too much to do, or flushes and compactions take much memory. Then the window
+    /// gives up what it has for that.
+    pub(super) fn may_read_ahead(&mut self, table: &Table) -> bool {
+        let Some(read_ahead) = table.storage.read_ahead().filter(|_| table.file.is_direct()) else { return false };
+        let account = table.storage.account();
+        if account.blocks_of_compactions_are_many(0) {
+            self.spare = None;
+            return false;
+        }
+        !read_ahead.is_busy()
+    }
+
+    /// Has the bytes from `start` to `end` read. An error is left to whoever needs them.
+    pub(super) fn read_ahead(&mut self, table: &Table, start: u64, end: u64) {
+        let (start, end) = table.file.aligned(start, end);
+        let length = (end - start) as usize;
+        let (Some(read_ahead), Ok(request)) = (table.storage.read_ahead(), table.file.request(start, length)) else {
+            return;
+        };
+        let (memory, charge) = self.spare.take().filter(|(memory, _)| memory.len() >= length).unwrap_or_else(|| {
+            let bytes = length + AlignedBuffer::ALIGNMENT;
+            (AlignedBuffer::zeroed(length), table.storage.account().charge(MemoryPart::Compactions, bytes))
+        });
+        let counters = table.file.counters().clone();
+        let ahead = read_ahead.submit(PieceRead { request, memory, counters, reader: self.reader });
+        self.next = Some(NextPiece { offset: start, bytes: length, ahead, charge });
+    }
+
     /// Moves the window to the block and what follows, `ahead_bytes` together.
-    fn read(&mut self, table: &Table, handle: &BlockHandle, direction: Direction, ahead_bytes: usize) -> Result<()> {
+    pub(super) fn read(
+        &mut self,
+        table: &Table,
+        handle: &BlockHandle,
+        direction: Direction,
+        ahead_bytes: usize,
+    ) -> Result<()> {
         let (start, end) = piece_in(table, handle, direction, ahead_bytes)?;
         let (start, end) = table.file.aligned(start, end);
         let length = (end - start) as usize;

@@ -6,8 +6,10 @@
 
 use crate::entry::{Entry, Sequence};
 use crate::error::Result;
+use crate::format::edit::RunId;
 use crate::memtable::MemtableCursor;
 use crate::merge::{MergedSource, Source};
+use crate::table::Pieces;
 use crate::tree::run::RunCursor;
 
 /// A cursor over a memtable or a run.
@@ -26,6 +28,13 @@ impl MemtableOrRun {
             Self::Memtable(_) => None,
             Self::Run(run) => Some(run),
         }
+    }
+
+    /// Returns the id and the read-ahead of a run; see [`RunCursor::into_pieces`].
+    pub fn into_pieces(self) -> Option<(RunId, Pieces)> {
+        let Self::Run(run) = self else { return None };
+        let (id, pieces) = run.into_pieces();
+        Some((id, pieces?))
     }
 }
 

@@ -120,6 +120,7 @@ impl Run {
             place: None,
             waiting: None,
             left: None,
+            pieces: None,
         }
     }
 
@@ -214,6 +215,8 @@ pub struct RunCursor {
     waiting: Option<Waiting>,
     /// The value that the last step backward left, if that left the slice as well.
     left: Option<Box<[u8]>>,
+    /// The read-ahead of an earlier cursor; see [`RunCursor::continuing`].
+    pieces: Option<Pieces>,
 }
 
 /// A slice of the run, with a cursor on one of its entries.
@@ -313,6 +316,19 @@ impl RunCursor {
         self
     }
 
+    /// Continues the read-ahead of an earlier cursor over the same run. To be called after
+    /// [`RunCursor::input_of`].
+    #[must_use]
+    pub fn continuing(mut self, pieces: Option<Pieces>) -> Self {
+        self.pieces = pieces.map(|pieces| pieces.of(&self.volume));
+        self
+    }
+
+    /// Returns the run's id and the read-ahead, for a later cursor over what is left of the run.
+    pub fn into_pieces(self) -> (RunId, Option<Pieces>) {
+        (self.run.id(), self.place.map(|place| place.cursor.into_pieces()).or(self.pieces))
+    }
+
     /// Releases the value that the last step backward left, as another cursor has moved since.
     pub fn forget_left(&mut self) {
         self.left = None;
@@ -407,6 +423,7 @@ impl RunCursor {
     fn enter<T>(&mut self, index: usize, go: impl FnOnce(&mut CursorPlace) -> Result<T>) -> Result<T> {
         if self.place.as_ref().is_none_or(|place| place.index != index) {
             let pieces = self.place.take().map(|place| place.cursor.into_pieces());
+            let pieces = pieces.or_else(|| self.pieces.take());
             let pieces = pieces.unwrap_or_else(|| Pieces::new(self.read, self.volume.clone(), self.has_most));
             let slice = self.run.slices.get(index).expect("there is a slice with that index").clone();
             let cursor = slice.table().open()?.cursor_with(pieces);

@@ -570,3 +570,39 @@ fn a_few_scans_of_many_runs_read_each_block_once() -> Result<()> {
     }
     Ok(())
 }
+
+/// Compactions read each block of their inputs about once, through the page cache and past it,
+/// where a worker reads ahead: also where a piece ends below the next index block, where a value is
+/// larger than a piece, and where the inputs are handed over again and again. What a piece has of
+/// such a value is read twice.
+#[test]
+fn compactions_read_their_inputs_once() -> Result<()> {
+    const INPUTS: usize = 4;
+    for (seed, (direct, threads, large_bytes)) in
+        [(false, 1, 0), (true, 1, 0), (true, 2, 0), (true, 1, 700_000)].into_iter().enumerate()
+    {
+        let env = SimEnv::new(seed as u64);
+        let advanced = AdvancedOptions::new().env(Arc::new(env)).policy("tiering:T=100").direct_io(direct);
+        let advanced = advanced.memtable_bytes(1 << 30).table_bytes(2 << 20);
+        let options = Options::new().compression(Compression::None).memory_bytes(256 << 20);
+        let db = options.threads(threads).advanced(advanced).open("/db")?;
+        for run in 0..INPUTS {
+            for number in 0..6_000 {
+                let bytes = if number % 1_000 == 500 && large_bytes > 0 { large_bytes } else { VALUE_BYTES };
+                db.put(key(number * INPUTS + run), vec![b'v'; bytes])?;
+            }
+            db.flush()?;
+        }
+        let stats = db.stats();
+        let input_bytes: u64 = stats.levels.iter().flat_map(|level| &level.runs).map(|run| run.file_bytes).sum();
+        let before = stats.reads.compactions;
+        db.compact()?;
+        let after = db.stats().reads.compactions;
+        let read_bytes = after.bytes - before.bytes;
+        let context = format!("direct {direct}, {threads} threads: {read_bytes} of {input_bytes} bytes");
+        let most = if large_bytes > 0 { 1.2 } else { 1.1 };
+        assert!(read_bytes as f64 <= most * input_bytes as f64, "{context} in {} reads", after.reads - before.reads);
+        assert!(read_bytes as f64 >= 0.9 * input_bytes as f64, "{context}");
+    }
+    Ok(())
+}
