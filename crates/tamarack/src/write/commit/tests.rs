@@ -343,16 +343,20 @@ fn nothing_is_written_after_a_run_of_unknown_fate() {
     for fails_at_end in [false, true] {
         let stage = Stage::new(MemoryEnv::new(1), settings());
         let fail = |writer: &mut Option<_>| {
-            let beside = stage.clone();
-            let begun = thread::spawn(move || beside.put_with("a", Durability::Sync));
+            let is_done = Arc::new(AtomicBool::new(false));
+            let (beside, done) = (stage.clone(), is_done.clone());
+            *writer = Some(thread::spawn(move || {
+                let written = beside.put_with("a", Durability::Sync);
+                done.store(true, Ordering::Release);
+                written
+            }));
             let watcher = stage.clone();
             let until_it_waits = thread::spawn(move || {
-                while !(watcher.commits.queue.lock().led || begun.is_finished()) {
+                while !(watcher.commits.queue.lock().led || is_done.load(Ordering::Acquire)) {
                     thread::yield_now();
                 }
-                begun
             });
-            *writer = Some(until_it_waits.join().unwrap());
+            until_it_waits.join().unwrap();
             let error = Error::io("manifest: sync", Path::new(DIR), std::io::Error::other("it failed"));
             Err(Error::Stopped { cause: Arc::new(error) })
         };
