@@ -12,6 +12,7 @@
 //! compaction waits for one read in progress at most, never for the worker's other pieces, and
 //! needs no worker at all: this is the one wait of a step for other background work, and safe, as
 //! the worker waits for the device alone.
+//! ([Decision 0012](../../../../docs/decisions/0012-reading-ahead.md).)
 //!
 //! A failed read is not reported: the compaction repeats it, and reports that.
 //!
