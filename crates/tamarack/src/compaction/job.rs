@@ -355,7 +355,10 @@ impl JobPart {
                 output = output.compressed(slice.table().meta().compression);
             }
         }
-        let to = self.range.to.as_deref().map(|to| (to, Sequence::MAX));
+        // What is read ahead ends with this part: the next one reads the rest.
+        let slice = runs.first().and_then(|run| run.slices().iter().next());
+        let reads_ahead = slice.is_some_and(|slice| slice.table().storage().reads_ahead());
+        let to = self.range.to.as_deref().filter(|_| reads_ahead).map(|to| (to, Sequence::MAX));
         let volume = Arc::new(ScanVolume::between(None, to).releasing(Some(context.account().piece_bytes())));
         let mut read_ahead = std::mem::take(&mut self.read_ahead);
         let runs = runs.into_iter().map(|run| {

@@ -166,6 +166,11 @@ impl TableStorage {
         Ok(worker)
     }
 
+    /// Returns true if a worker reads ahead for compactions.
+    pub fn reads_ahead(&self) -> bool {
+        self.read_ahead.get().is_some()
+    }
+
     /// Who reads ahead for compactions, if that is started.
     pub(super) fn read_ahead(&self) -> Option<&ReadAhead> {
         self.read_ahead.get()

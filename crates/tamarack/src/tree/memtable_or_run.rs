@@ -32,9 +32,10 @@ impl MemtableOrRun {
 
     /// Returns the id and the read-ahead of a run; see [`RunCursor::into_pieces`].
     pub fn into_pieces(self) -> Option<(RunId, Pieces)> {
-        let Self::Run(run) = self else { return None };
-        let (id, pieces) = run.into_pieces();
-        Some((id, pieces?))
+        match self {
+            Self::Memtable(_) => None,
+            Self::Run(run) => run.into_pieces(),
+        }
     }
 }
 

@@ -325,8 +325,10 @@ impl RunCursor {
     }
 
     /// Returns the run's id and the read-ahead, for a later cursor over what is left of the run.
-    pub fn into_pieces(self) -> (RunId, Option<Pieces>) {
-        (self.run.id(), self.place.map(|place| place.cursor.into_pieces()).or(self.pieces))
+    /// `None` if nobody reads ahead: through the page cache it is cheap to read once more.
+    pub fn into_pieces(self) -> Option<(RunId, Pieces)> {
+        let place = self.place.filter(|place| place.cursor.storage().reads_ahead())?;
+        Some((self.run.id(), place.cursor.into_pieces()))
     }
 
     /// Releases the value that the last step backward left, as another cursor has moved since.

@@ -33,7 +33,7 @@ const LATENCY_MAX: Duration = Duration::from_millis(100);
 
 /// Lower bounds on the pace at nine tenths of what a device can merge: on the mean, and on each.
 const PACE_MEAN: f64 = 0.97;
-const PACE_MIN: f64 = 0.93;
+const PACE_MIN: f64 = 0.94;
 
 const KEY_BYTES: u64 = 16;
 const VALUE_BYTES_MAX: usize = 64 << 10;
@@ -357,7 +357,7 @@ fn moose_small_values() {
 }
 
 /// Over a doubling of what is measured. A single point says little: from 50 to 160 memtables, with
-/// three seeds, the pace is 0.940 to 1.000 on these devices, and 0.977 on average.
+/// three seeds, the pace is 0.945 to 1.001 on these devices, and 0.977 on average.
 #[test]
 fn moose() {
     let case = |measured| Case::mixed_values("moose:last=0.8,k=1", 60, measured);
