@@ -325,9 +325,9 @@ impl RunCursor {
     }
 
     /// Returns the run's id and the read-ahead, for a later cursor over what is left of the run.
-    /// `None` if nobody reads ahead: through the page cache it is cheap to read once more.
+    /// `None` if it has left the run.
     pub fn into_pieces(self) -> Option<(RunId, Pieces)> {
-        let place = self.place.filter(|place| place.cursor.storage().reads_ahead())?;
+        let place = self.place?;
         Some((self.run.id(), place.cursor.into_pieces()))
     }
 

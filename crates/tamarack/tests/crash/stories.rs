@@ -348,7 +348,7 @@ const POLICIES: &[&str] = &[
 fn ranges(author: &mut Author, policy: &'static str) {
     author.begin_with(policy).keys = 50;
     author.settings().table_bytes = 1;
-    for _ in 0..13 {
+    for _ in 0..20 {
         author.write(6, Buffered).flush().write(4, Buffered).compact_range();
     }
 }
