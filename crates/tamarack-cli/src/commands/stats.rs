@@ -400,7 +400,7 @@ mod tests {
         assert_eq!(names(&shown["latencies"]), "found_by_reads found_in_memory multi_gets not_found seeks");
         assert_eq!(names(&shown["latencies"]["seeks"]), "p50_ns p999_ns p99_ns samples");
         assert_eq!(names(&shown["reads"]), "compactions gets multi_gets scans upkeep");
-        assert_eq!(names(&shown["reads"]["gets"]), "batches blocks bytes index_blocks reads");
+        assert_eq!(names(&shown["reads"]["gets"]), "ahead batches blocks bytes index_blocks reads");
         assert_eq!(names(&shown["recovery"]), "dropped entries_replayed orphans_removed");
     }
 }

@@ -33,6 +33,7 @@ use crate::entry::{Entry, Sequence};
 use crate::error::Result;
 use crate::format::edit::{CompactionId, Key, KeyRange, RunId, SliceSpec};
 use crate::format::key_range::key_after;
+use crate::memory::Account;
 use crate::memtable::Memtable;
 use crate::merge::{MergedSource, Piece, Retain, Source, Span, split};
 use crate::mistake::{self, Mistake};
@@ -389,12 +390,16 @@ impl JobPart {
         self.open.as_mut().map(|open| &mut open.output)
     }
 
-    /// Continues at `border`, with cursors that are opened anew and go on with what was read ahead.
-    pub(super) fn go_on_at(&mut self, border: Key) {
+    /// Continues at `border`, with cursors that are opened anew and go on with what was read ahead,
+    /// unless flushes and compactions take much memory.
+    pub(super) fn go_on_at(&mut self, border: Key, account: &Account) {
         self.range.from = Some(border);
         self.copied = 0;
         let sources = self.open.take().map_or(Vec::new(), |open| open.entries.into_sources());
-        self.read_ahead = sources.into_iter().filter_map(MemtableOrRun::into_pieces).collect();
+        self.read_ahead.clear();
+        if !account.blocks_of_compactions_are_many(0) {
+            self.read_ahead.extend(sources.into_iter().filter_map(MemtableOrRun::into_pieces));
+        }
     }
 
     /// Drops the cursors and returns the output since the last handover.

@@ -100,6 +100,10 @@ statistics! {
         /// Reads of files; one may return several blocks.
         reads: u64, "reads";
 
+        /// Reads among them that a worker carried out before a compaction came to their bytes; with
+        /// [`crate::AdvancedOptions::direct_io`] only.
+        ahead: u64, "reads";
+
         /// Batches of several reads submitted at once.
         batches: u64, "batches";
 

@@ -19,7 +19,8 @@
 //! On the simulator a piece counts as read when the worker's step has been carried out, whatever
 //! time the device takes for it: its times do not show what reading ahead saves.
 //!
-//! Tests: here; all tests of compactions on files with direct I/O.
+//! Tests: here, with failures and, under the schedule explorer, in all orders; `suite reads` for
+//! what is read.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -31,8 +32,8 @@ use tamarack_env::{AlignedBuffer, Env, Event, Progress, ReadRequest, Work, Worke
 
 use crate::stats::{ReadCounters, Reader};
 
-/// Upper bound on the pieces that wait for the worker. Each keeps a file open. More would be read
-/// by compactions before the worker came to them.
+/// Upper bound on the pieces that wait for the worker. More would be read by compactions before the
+/// worker came to them.
 const WAITING_MAX: usize = 8;
 
 /// The worker and its pieces.
@@ -40,6 +41,7 @@ pub(super) struct ReadAhead {
     env: Arc<dyn Env>,
     queue: Arc<WaitingPieces>,
     worker: Arc<dyn Worker>,
+    waiting_max: usize,
 }
 
 /// Pieces that wait for the worker; some of them may not be needed any more.
@@ -79,14 +81,15 @@ impl PieceRead {
 }
 
 impl ReadAhead {
-    /// Starts the worker. It must be stopped before this is dropped.
+    /// Starts the worker. It must be stopped before this is dropped. At most `files_max` files are
+    /// kept open for it.
     ///
     /// # Errors
     /// If no thread can be started.
-    pub(super) fn start(env: &Arc<dyn Env>) -> io::Result<Self> {
+    pub(super) fn start(env: &Arc<dyn Env>, files_max: usize) -> io::Result<Self> {
         let queue = Arc::new(WaitingPieces(Mutex::new(Rank::ReadAhead, VecDeque::new())));
         let worker = env.start("tamarack-reader", queue.clone())?;
-        Ok(Self { env: env.clone(), queue, worker })
+        Ok(Self { env: env.clone(), queue, worker, waiting_max: WAITING_MAX.min(files_max) })
     }
 
     /// The worker, to be stopped by its owner. Pieces are read without it then.
@@ -96,7 +99,9 @@ impl ReadAhead {
 
     /// Returns true if so many pieces wait that no more should be submitted.
     pub(super) fn is_busy(&self) -> bool {
-        self.queue.0.lock().len() >= WAITING_MAX
+        let mut waiting = self.queue.0.lock();
+        waiting.retain(|piece| piece.strong_count() > 0);
+        waiting.len() >= self.waiting_max
     }
 
     /// Lets the worker read a piece.
@@ -134,6 +139,7 @@ impl Work for WaitingPieces {
         let state = std::mem::replace(&mut *piece.state.lock(), PieceState::Reading);
         match state {
             PieceState::Waiting(read) => {
+                read.counters.of(read.reader).ahead.add(1);
                 let (memory, outcome) = read.carry_out();
                 *piece.state.lock() = PieceState::Read(memory, outcome);
                 piece.is_read.notify();
@@ -148,6 +154,56 @@ impl Work for WaitingPieces {
 impl fmt::Debug for ReadAhead {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ReadAhead").finish_non_exhaustive()
+    }
+}
+
+#[cfg(feature = "shuttle")]
+#[cfg(test)]
+mod orders {
+    use std::path::Path;
+
+    use tamarack_env::{Access, MemoryEnv, Step};
+
+    use super::*;
+
+    const STEP: Step = Step("test: any");
+
+    /// A piece is submitted and taken, another one dropped, and a third taken beside the end of the
+    /// worker: in any order nobody waits for ever, and the bytes are those of the file.
+    fn a_few_pieces() {
+        let env: Arc<dyn Env> = MemoryEnv::new(1);
+        let path = Path::new("/file");
+        let file = env.create(path, STEP).expect("a new file");
+        file.write_all_at(b"abcdef", 0, STEP).expect("written");
+        let file = env.open(path, Access::Read).expect("opened");
+        let counters: Arc<ReadCounters> = Arc::default();
+        let piece = |offset| PieceRead {
+            request: ReadRequest { file: file.clone(), offset, bytes: 2 },
+            memory: AlignedBuffer::zeroed(2),
+            counters: counters.clone(),
+            reader: Reader::Compaction,
+        };
+        let ahead = ReadAhead::start(&env, WAITING_MAX).expect("a thread");
+        let [first, dropped, last] = [0, 2, 4].map(|offset| ahead.submit(piece(offset)));
+        let taken = |piece| {
+            let (memory, outcome) = ahead.take(piece).expect("the environment lasts");
+            outcome.expect("nothing fails");
+            memory[..2].to_vec()
+        };
+        assert_eq!(taken(first), b"ab");
+        drop(dropped);
+        let worker = ahead.worker().clone();
+        let stops = tamarack_env::sync::thread::spawn(move || worker.stop());
+        assert_eq!(taken(last), b"ef");
+        stops.join().expect("it stops");
+        let counted = &counters.of(Reader::Compaction);
+        assert!((2..=3).contains(&counted.reads.get()) && counted.ahead.get() <= counted.reads.get());
+    }
+
+    #[test]
+    fn no_order_of_steps_blocks_a_piece() {
+        shuttle::check_random(a_few_pieces, 2_000);
+        shuttle::check_pct(a_few_pieces, 2_000, 3);
     }
 }
 
@@ -188,7 +244,7 @@ mod tests {
         let env: Arc<dyn Env> = MemoryEnv::new(1);
         let request = file(&env);
         let counters: Arc<ReadCounters> = Arc::default();
-        let ahead = ReadAhead::start(&env).expect("a thread");
+        let ahead = ReadAhead::start(&env, WAITING_MAX).expect("a thread");
         let mut dropped = 0;
         for round in 0..2_000 {
             let (offset, bytes) = (round * 13 % 50_000, 1 + round * 7 % 9_000);
@@ -219,7 +275,7 @@ mod tests {
         let sim = SimEnv::new(1);
         let env: Arc<dyn Env> = Arc::new(sim.clone());
         let request = file(&env);
-        let ahead = ReadAhead::start(&env).expect("a worker");
+        let ahead = ReadAhead::start(&env, WAITING_MAX).expect("a worker");
         let counters: Arc<ReadCounters> = Arc::default();
         for waits in [false, true] {
             let piece = ahead.submit(read_of(&request, BYTES - 10, 100, &counters));

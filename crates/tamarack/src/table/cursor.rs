@@ -135,17 +135,18 @@ impl Pieces {
             let piece_bytes = table.storage.account().piece_bytes();
             let wanted_bytes = lower.wanted_bytes(table, direction, &self.volume);
             if !self.window.take_next(table, handle) {
-                let ahead_bytes = self.growth.next_sequential().min(piece_bytes).min(wanted_bytes);
-                self.window.read(table, handle, direction, ahead_bytes)?;
+                let is_between = self.window.reads_ahead_from_within(handle);
+                let ahead_bytes = if is_between { 0 } else { self.growth.next_sequential() };
+                self.window.read(table, handle, direction, ahead_bytes.min(piece_bytes).min(wanted_bytes))?;
             }
-            let start = lower.block_beyond(self.window.end());
+            let beyond = lower.block_beyond(self.window.end());
             let end = handle.offset.saturating_add(wanted_bytes as u64).min(table.data_end());
             if direction == Direction::Forward
-                && let Some(start) = start.filter(|start| *start < end)
+                && let Some((start, least_end)) = beyond.filter(|(start, _)| *start < end)
                 && self.window.may_read_ahead(table)
             {
                 let ahead_bytes = self.growth.next_sequential().min(piece_bytes) as u64;
-                self.window.read_ahead(table, start, end.min(start + ahead_bytes));
+                self.window.read_ahead(table, start, end.min(least_end.max(start + ahead_bytes)));
             }
         }
         let block = self.window.block_or_read(table, handle, direction, 0, space)?;
@@ -225,10 +226,10 @@ impl IndexPosition {
         self.fences.handle(self.at)
     }
 
-    /// The offset of the first data block, from the current one on, that does not end by `end`; an
-    /// offset somewhat before it if it is below the next index block. `None` if it is large, and
-    /// so will be read alone.
-    fn block_beyond(&self, end: u64) -> Option<u64> {
+    /// Where the first data block, from the current one on, that does not end by `end` begins and
+    /// ends; about where, if it is below the next index block. `None` if it is large, and so will
+    /// be read alone.
+    fn block_beyond(&self, end: u64) -> Option<(u64, u64)> {
         let (mut low, mut high) = (self.at, self.fences.len());
         while low < high {
             let middle = low + (high - low) / 2;
@@ -236,12 +237,12 @@ impl IndexPosition {
         }
         if low < self.fences.len() {
             let next = self.fences.handle(low);
-            return Some(next.offset).filter(|_| next.bytes < SEQUENTIAL_BYTES);
+            return Some((next.offset, next.end())).filter(|_| next.bytes < SEQUENTIAL_BYTES);
         }
-        // Blocks are of about the same size. One that begins before is not found in the piece, and
-        // read by itself.
+        // Blocks are of about the same size. One that begins before the piece is read by itself.
         let last = self.fences.handle(low - 1);
-        Some(last.end().max(end.saturating_sub(2 * last.bytes as u64)))
+        let bytes = last.bytes as u64;
+        Some((last.end().max(end.saturating_sub(2 * bytes)), end.max(last.end()) + bytes))
     }
 
     /// Returns true if the fence is at or before a place, so that no earlier block has entries at

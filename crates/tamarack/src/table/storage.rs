@@ -160,7 +160,7 @@ impl TableStorage {
     /// # Panics
     /// If it is started already.
     pub fn start_read_ahead(&self) -> io::Result<Arc<dyn Worker>> {
-        let ahead = ReadAhead::start(&self.env)?;
+        let ahead = ReadAhead::start(&self.env, self.files.in_flight_max())?;
         let worker = ahead.worker().clone();
         assert!(self.read_ahead.set(ahead).is_ok(), "one worker reads ahead for a database");
         Ok(worker)

@@ -183,8 +183,19 @@ impl Window {
         self.block(table, handle, space)
     }
 
+    /// Returns true if the piece that is read ahead begins within the block: then only the block
+    /// is missing between the window and the piece.
+    pub(super) fn reads_ahead_from_within(&self, handle: &BlockHandle) -> bool {
+        let start = self.next.as_ref().map(|next| next.offset);
+        start.is_some_and(|start| handle.offset < start && start < handle.end())
+    }
+
     /// Moves the window to the piece that was read ahead, and returns true, if the block is in it.
+    /// A piece is given up if it is of no use for the block nor for what follows.
     pub(super) fn take_next(&mut self, table: &Table, handle: &BlockHandle) -> bool {
+        if self.reads_ahead_from_within(handle) {
+            return false;
+        }
         let (Some(next), Some(read_ahead)) = (self.next.take(), table.storage.read_ahead()) else { return false };
         if handle.offset < next.offset || next.offset + (next.bytes as u64) < handle.end() {
             return false;
@@ -202,11 +213,14 @@ impl Window {
         true
     }
 
-    /// Returns true if the next piece of the table is to be read ahead: with direct I/O, unless the
-    /// worker has too much to do, or flushes and compactions take much memory. Then the window
-    /// gives up what it has for that.
+    /// Returns true if the next piece of the table is to be read ahead: with direct I/O, unless one
+    /// is, the worker has too much to do, or flushes and compactions take much memory. Then the
+    /// window gives up what it has for that.
     pub(super) fn may_read_ahead(&mut self, table: &Table) -> bool {
         let Some(read_ahead) = table.storage.read_ahead().filter(|_| table.file.is_direct()) else { return false };
+        if self.next.is_some() {
+            return false;
+        }
         let account = table.storage.account();
         if account.blocks_of_compactions_are_many(0) {
             self.spare = None;

@@ -137,7 +137,7 @@ impl Scheduler {
                 let schedule = matches!(part.task, Task::Range { .. }).then(|| self.schedule.lock());
                 self.hand_over(part, done, false)?;
                 drop(schedule);
-                part.go_on_at(border.clone());
+                part.go_on_at(border.clone(), self.tables.storage().account());
             }
             Reached::End => events.timed(env, "table: finish", || part.finish())?,
         }
