@@ -402,6 +402,19 @@ impl<'a> Tree<'a> {
         plan.map(|plan| self.begin(plan, None)).is_some()
     }
 
+    /// Begins the compaction of a tree that nothing is written to ([`Agenda::next_at_rest`]), and
+    /// returns true if there is one; it is then the only one in progress.
+    pub fn rest(&mut self) -> bool {
+        self.decided.clear();
+        let plan = self.agenda.next_at_rest(&self.situation());
+        if let Some(plan) = plan {
+            self.decided.push(Next::Compact { plan: plan.clone(), request: None });
+            self.begin(plan, None);
+            return true;
+        }
+        false
+    }
+
     /// Ends all compactions in progress and all that follow.
     pub fn settle(&mut self) {
         while !self.in_progress.is_empty() {
@@ -430,15 +443,9 @@ impl<'a> Tree<'a> {
 
     fn carry_out(&mut self) {
         loop {
-            let next = self.agenda.next(&Situation {
-                design: Design { policy: self.policy, shape: &self.shape, bound: self.bound },
-                occupancy: &self.occupancy,
-                in_progress: &self.in_progress,
-                memtable: self.waiting.front().copied(),
-                contents: &*self.data,
-                may_flush: true,
-                may_compact: true,
-            });
+            let mut agenda = std::mem::take(&mut self.agenda);
+            let next = agenda.next(&self.situation());
+            self.agenda = agenda;
             if next == Next::Nothing {
                 return;
             }
@@ -455,6 +462,18 @@ impl<'a> Tree<'a> {
                 }
                 Next::Nothing => {}
             }
+        }
+    }
+
+    fn situation(&self) -> Situation<'_> {
+        Situation {
+            design: Design { policy: self.policy, shape: &self.shape, bound: self.bound },
+            occupancy: &self.occupancy,
+            in_progress: &self.in_progress,
+            memtable: self.waiting.front().copied(),
+            contents: &*self.data,
+            may_flush: true,
+            may_compact: true,
         }
     }
 

@@ -340,7 +340,9 @@ impl Db {
 
     /// Blocks until no flush or compaction is running or pending. With writers that do not pause it
     /// may block forever. Runs that a change of policy has left beyond the new shape are not
-    /// pending: they are compacted when data arrives at their level, or by [`Db::reshape`].
+    /// pending: they are compacted when data arrives at their level, or by [`Db::reshape`]. Nor is
+    /// the compaction of level 1 some seconds after the last flush
+    /// ([`crate::AdvancedOptions::policy`]).
     ///
     /// # Errors
     /// As [`Db::compact`].

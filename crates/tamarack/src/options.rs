@@ -211,9 +211,10 @@ options! {
 
         /// Compaction policy, which gives the tree its shape: the number of levels, their
         /// capacities, and the number of runs in each. More runs per level lower write
-        /// amplification, and raise read and space amplification. Opening a database with another
-        /// policy than it has changes its shape, as [`crate::Db::set_policy`] does. Takes a
-        /// specification or a [`crate::Policy`].
+        /// amplification, and raise read and space amplification. Where level 1 has more than level
+        /// 2, its runs become one when nothing has been flushed for some seconds. Opening a
+        /// database with another policy than it has changes its shape, as
+        /// [`crate::Db::set_policy`] does. Takes a specification or a [`crate::Policy`].
         policy(policy: impl Into<String>) -> String,
             default "what the database has; `leveling:T=10` for a new one",
             range "`leveling:T=10`, `tiering:T=4`, `lazy-leveling:T=5`, `dostoevsky:T=5,K=4,Z=1`, `garnering:T=2,c=0.8` (with a first level of four runs \

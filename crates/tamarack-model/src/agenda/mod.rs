@@ -28,9 +28,12 @@
 //!    tree exceed its [bound on space](crate::bound); is garbage due?
 //! 5. Was a run ingested: the same for its level; does it join an older run?
 //! 6. Is a memtable ready, and no flush in progress?
+//! 7. Nothing is due or in progress, and nothing has been flushed for a while: has level 1 more
+//!    runs than a tree at rest? The caller has the clock, so it asks this separately
+//!    ([`Agenda::next_at_rest`]).
 //!
-//! Questions 2 to 5 are skipped while compactions are [paused](Agenda::pause), 1 to 5 while they
-//! wait for a retry. The [`planner`] chooses a compaction's inputs and target level.
+//! Questions 2 to 5 and 7 are skipped while compactions are [paused](Agenda::pause), 1 to 5 and 7
+//! while they wait for a retry. The [`planner`] chooses a compaction's inputs and target level.
 //!
 //! # Invariants
 //!
@@ -161,6 +164,22 @@ impl Agenda {
             plan.inputs.clear();
         }
         Some(Next::Flush(plan))
+    }
+
+    /// Returns the compaction of a tree that nothing is written to, to be begun when nothing has
+    /// been flushed for a while; see [`Occasion::Rest`]. `None` while anything else is due, in
+    /// progress or announced.
+    ///
+    /// A tree of one level is seen as it will be with two, so that a small tree of a policy rests
+    /// as a large one does.
+    pub fn next_at_rest(&self, now: &Situation<'_>) -> Option<CompactionPlan> {
+        let is_awaited = self.is_paused() || self.runs_expected > 0 || now.memtable.is_some() || !now.may_compact;
+        if is_awaited || !self.is_at_rest() || !now.in_progress.is_empty() || now.occupancy.level(1).len() < 2 {
+            return None;
+        }
+        let Design { policy, shape, .. } = now.design;
+        let larger = if shape.last() == 1 { growth::grown(policy, shape, now.occupancy.bytes()) } else { None };
+        planner::next_compaction(larger.as_ref().unwrap_or(shape), now.occupancy, &[], Occasion::Rest)
     }
 
     /// Reports that a flush or compaction of this plan has begun and is among those in progress.

@@ -52,6 +52,11 @@
 //! runs as needed. A batch is not examined again at the level where it comes to rest, so no byte is
 //! written twice, and a tree that fits its shape writes nothing.
 //!
+//! **Rest.** More slots in level 1 than in the next level save the rewriting of level 1 while
+//! entries arrive, and cost each lookup and scan a look at more runs. To a tree that nothing is
+//! written to they are no use: on [`Occasion::Rest`] the runs of level 1 become one. It has the
+//! bytes of one level 1 at most. Level 1 alone: other levels take up less of what is written.
+//!
 //! # What the caller guarantees
 //!
 //! The caller [`begin`]s a compaction as soon as it accepts the plan, lists it as in progress until
@@ -144,6 +149,7 @@ pub fn next_compaction(
         Occasion::TombstonesDue { run } => sink(shape, occupancy, &view, run),
         Occasion::Reshape { level } => reshape(shape, &view, level.min(shape.last())),
         Occasion::Ingested { run } => join(shape, occupancy, &view, run),
+        Occasion::Rest => rest(shape, &view),
     }
 }
 
@@ -276,6 +282,13 @@ fn reshape(shape: &Shape, view: &PlannerView<'_>, level: usize) -> Option<Compac
         (all_idle(&runs[..=joined])?, level)
     };
     Some(CompactionPlan { cause: Cause::Reshape { level }, inputs, buffer: Bytes::ZERO, target })
+}
+
+/// Compacts the runs of level 1 into one, if the next level has fewer slots.
+fn rest(shape: &Shape, view: &PlannerView<'_>) -> Option<CompactionPlan> {
+    let has_spare_slots = shape.last() > 1 && shape.level(1).runs > shape.level(2).runs;
+    let inputs = all_idle(&view.runs(1)).filter(|inputs| has_spare_slots && inputs.len() > 1)?;
+    Some(CompactionPlan { cause: Cause::Rest, inputs, buffer: Bytes::ZERO, target: 1 })
 }
 
 /// Moves a run's tombstones one step closer to their removal: the run's level moves down, or, if

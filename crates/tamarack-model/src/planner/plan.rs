@@ -69,6 +69,9 @@ pub enum Cause {
     /// The disk lacks space for a larger compaction, which these runs were a part of; see
     /// [`CompactionPlan::part_within`].
     SpaceShort,
+    /// Nothing has been flushed for a while, and level 1 has several runs where the level below has
+    /// one.
+    Rest,
 }
 
 /// The event or request for which the planner is called.
@@ -102,6 +105,8 @@ pub enum Occasion {
         /// The run.
         run: RunId,
     },
+    /// See [`Cause::Rest`].
+    Rest,
 }
 
 impl CompactionPlan {
@@ -229,6 +234,7 @@ impl fmt::Display for Cause {
             Self::Reshape { level } => write!(f, "reshape of level {level}"),
             Self::Ingested { run } => write!(f, "run {} was ingested", run.0),
             Self::SpaceShort => write!(f, "part of a compaction that the disk lacks space for"),
+            Self::Rest => write!(f, "writers rest"),
         }
     }
 }

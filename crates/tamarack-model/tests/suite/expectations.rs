@@ -23,6 +23,7 @@
 //! | `request a reshape` | a reshape begins; what is in its way ends |
 //! | `ingest only SIZE` | a run of this size from outside; nothing ends |
 //! | `pause`, `resume` | compactions are paused, and go on |
+//! | `rest` | nothing is written for a while; nothing ends |
 //! | `bounded by X` | a bound on space amplification from now on |
 //! | `garbage rN AGE of ENTRIES` | the age of garbage in a run, in writes, and the tree's entries |
 //! | `leaves SIZE` | the compaction that ends next writes no more than this |
@@ -249,6 +250,12 @@ fn act(tree: &mut Tree<'_>, command: &str, name: &str, rest: &str, out: &mut Str
                 writeln!(out, "  {}", if tree.agenda().is_at_rest() { "nothing to do" } else { "has to wait" })
                     .expect("a string");
             }
+        }
+        "rest" => {
+            if !tree.rest() {
+                writeln!(out, "  nothing to do").expect("a string");
+            }
+            tell_decided(tree, out);
         }
         "pause" => tree.pause_compactions(),
         "resume" => {

@@ -12,6 +12,7 @@
 //! [agenda](tamarack_model::agenda) and the [pace](tamarack_model::pace). No I/O.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tamarack_model::agenda::{Agenda, Contents, Design, Next, RequestId, Scope, Situation};
 use tamarack_model::bound::SpaceBound;
@@ -41,6 +42,10 @@ pub(super) struct Schedule {
     /// The version whose compactions the disk's reserve counts with.
     pub(super) space_of: Option<EditNumber>,
     counted: Option<Counted>,
+    /// When something was last due or in progress: what the tree's rest is measured from.
+    pub(super) busy_at: Duration,
+    /// When the compaction of a tree at rest is to begin, if there is one.
+    pub(super) rests_from: Option<Duration>,
 }
 
 /// The design of the tree, with the pacer for its shape.
@@ -70,8 +75,13 @@ pub(super) struct Startable {
 }
 
 impl Schedule {
-    /// Makes the state of a tree that was opened, without jobs.
-    pub(super) fn new((policy, shape): (Arc<Policy>, Shape), bound: Option<SpaceBound>, speed: CopySpeed) -> Self {
+    /// Makes the state of a tree that was opened at `now`, without jobs.
+    pub(super) fn new(
+        (policy, shape): (Arc<Policy>, Shape),
+        bound: Option<SpaceBound>,
+        speed: CopySpeed,
+        now: Duration,
+    ) -> Self {
         Self {
             design: ScheduledDesign { policy, pacer: Pacer::new(&shape), shape, bound },
             agenda: Agenda::of_opened(),
@@ -81,6 +91,8 @@ impl Schedule {
             was_space_low: false,
             space_of: None,
             counted: None,
+            busy_at: now,
+            rests_from: None,
         }
     }
 
@@ -137,6 +149,19 @@ impl Schedule {
         startable: Startable,
     ) -> Next {
         self.with_situation(tree, contents, startable, |agenda, now| agenda.next(now))
+    }
+
+    /// Returns the compaction of the tree of this version if nothing is written to it, and its raw
+    /// bytes.
+    pub(super) fn next_at_rest(
+        &mut self,
+        tree: (EditNumber, &TreeVersion),
+        contents: &dyn Contents,
+        startable: Startable,
+    ) -> Option<(planner::CompactionPlan, Bytes)> {
+        self.with_situation(tree, contents, startable, |agenda, now| {
+            agenda.next_at_rest(now).map(|plan| (plan, now.occupancy.level_bytes(1)))
+        })
     }
 
     /// Returns true if a requested reshape is not complete.

@@ -245,3 +245,102 @@ fn a_pause_stops_compactions() {
     assert!(db.stats().compactions > before);
     assert_eq!(all(&db), model);
 }
+
+/// A tree that nothing is flushed to for a second has one run in a first level of several slots,
+/// and reads the same. While flushes go on it keeps its runs.
+#[test]
+fn a_tree_at_rest_has_one_run_in_its_first_level() {
+    const FIRST: &str = "garnering:T=10,c=1,first=4";
+    let runs = |db: &Db| db.stats().levels[0].runs.len();
+    let rest = |env: &SimEnv, milliseconds| {
+        env.advance(Duration::from_millis(milliseconds));
+        env.run_background_until_idle();
+    };
+    for seed in 0..30 {
+        let env = SimEnv::new(seed);
+        let random = Random::new(seed);
+        let mut model = Model::new();
+        let db = open(&env, AdvancedOptions::new().policy(FIRST));
+        write_at_random(&db, &random, 300 + random.below(700), 300, 3, &mut model);
+        while {
+            write_at_random(&db, &random, 20, 300, 3, &mut model);
+            db.flush().unwrap();
+            db.wait_for_compactions().unwrap();
+            rest(&env, 1);
+            runs(&db) < 3
+        } {}
+        rest(&env, 900);
+        assert!(runs(&db) >= 3, "seed {seed}: not yet");
+        // Puts that fill no memtable do not keep it from resting.
+        db.put("key 000", "again").unwrap();
+        model.insert("key 000".into(), "again".into());
+        let written = db.stats().compaction_bytes;
+        rest(&env, 5_000);
+        assert_eq!(runs(&db), 1, "seed {seed}");
+        assert!(db.stats().compaction_bytes > written);
+        assert_eq!(all(&db), model, "seed {seed}");
+        let written = db.stats().compaction_bytes;
+        rest(&env, 10_000);
+        assert_eq!(db.stats().compaction_bytes, written, "seed {seed}: nothing is left to do");
+        // It rests from the last flush on, whatever came before.
+        let mut most = 0;
+        for _ in 0..20 {
+            write_at_random(&db, &random, 5, 300, 3, &mut model);
+            db.flush().unwrap();
+            db.wait_for_compactions().unwrap();
+            rest(&env, 950);
+            most = most.max(runs(&db));
+        }
+        assert!(most > 1, "seed {seed}: {most}");
+        let report = db.verify(&mut |_, _| {}).unwrap();
+        assert!(report.is_ok(), "seed {seed}: {report:?}");
+        db.close().unwrap();
+        // Also when it was opened with its runs.
+        let db = open(&env, AdvancedOptions::new());
+        assert_eq!(all(&db), model, "seed {seed}");
+        env.run_background_until_idle();
+        rest(&env, 1_000);
+        assert!(runs(&db) <= 1, "seed {seed}: {}", runs(&db));
+        assert_eq!(all(&db), model, "seed {seed}");
+    }
+}
+
+/// While compactions are paused, or the disk's space is low, a tree keeps its runs. Where the next
+/// level has as many slots, or would have in a larger tree, it always does.
+#[test]
+fn what_is_awaited_keeps_a_tree_from_resting() {
+    let three_runs = |policy| {
+        let env = SimEnv::new(1);
+        let db = open(&env, AdvancedOptions::new().policy(policy));
+        for number in 0..100 {
+            if db.stats().levels[0].runs.len() == 3 {
+                break;
+            }
+            db.put(format!("key {number}"), [b'v'; 1400]).unwrap();
+            db.flush().unwrap();
+        }
+        db.wait_for_compactions().unwrap();
+        (env, db)
+    };
+    let runs_after = |env: &SimEnv, db: &Db| {
+        env.advance(Duration::from_secs(60));
+        env.run_background_until_idle();
+        db.stats().levels[0].runs.len()
+    };
+    let (env, db) = three_runs("custom:buffer 1500; level 6000 in 4 runs; level 60000 in 1 run");
+    let pause = db.pause_compactions();
+    assert_eq!(runs_after(&env, &db), 3, "paused");
+    drop(pause);
+    assert_eq!(runs_after(&env, &db), 1);
+    let (env, db) = three_runs("custom:buffer 1500; level 6000 in 4 runs; level 60000 in 4 runs");
+    assert_eq!(runs_after(&env, &db), 3, "the policy wants runs");
+    // A tree of one level: as it will be with two.
+    let (env, db) = three_runs("tiering:T=10");
+    assert_eq!(runs_after(&env, &db), 3, "the policy wants runs");
+    let (env, db) = three_runs("garnering:T=10,c=1,first=4");
+    env.set_capacity(Some(env.used_bytes() + 4096));
+    assert!(db.stats().disk.is_some_and(|disk| disk.is_low));
+    assert_eq!(runs_after(&env, &db), 3, "space is low");
+    env.set_capacity(None);
+    assert_eq!(runs_after(&env, &db), 1);
+}

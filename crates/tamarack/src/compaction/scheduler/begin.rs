@@ -4,14 +4,15 @@
 //! tree is still the one that the agenda decided on when the edit is installed.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tamarack_env::sync::atomic::{Ordering, fence};
-use tamarack_model::agenda::{Next, RequestId};
+use tamarack_model::agenda::{Contents, Next, RequestId};
 use tamarack_model::planner::{self, Cause};
 use tamarack_model::{Bytes, Shape, growth};
 
 use super::part_space::with_margin;
-use super::{Scheduler, TABLE_BYTES_MAX, TABLE_BYTES_MIN};
+use super::{REST_MIN, REST_SHARE, Scheduler, TABLE_BYTES_MAX, TABLE_BYTES_MIN};
 use crate::compaction::edits;
 use crate::compaction::job::{Inputs, Job, JobPart, Task};
 use crate::compaction::progress::JobProgress;
@@ -20,6 +21,7 @@ use crate::compaction::schedule::{Schedule, Startable};
 use crate::error::Result;
 use crate::events::Event;
 use crate::format::edit::KeyRange;
+use crate::format::meta::EditNumber;
 use crate::mistake::{self, Mistake};
 use crate::tree::occupancy::RunContents;
 use crate::tree::state::ImmutableMemtable;
@@ -59,6 +61,10 @@ impl Scheduler {
         let before = schedule.agenda.clone();
         let mut may_flush = self.flush_retry.pause().is_none();
         let mut may_compact = self.compaction_retry.pause().is_none();
+        if !schedule.jobs.is_empty() || !schedule.agenda.is_at_rest() {
+            schedule.busy_at = self.env.now();
+        }
+        schedule.rests_from = None;
         while self.database.health.check_running().is_ok() {
             let version = self.manifest.version();
             let is_space_low = self.follow_space(schedule, &version);
@@ -70,7 +76,11 @@ impl Scheduler {
             let waits_for_space = is_space_low && schedule.jobs.compactions().next().is_some();
             let asks_for_compactions = may_compact && !waits_for_space;
             let startable = Startable { memtable, may_flush, may_compact: asks_for_compactions };
-            let next = schedule.next((version.edit_number(), tree), &contents, startable);
+            let tree = (version.edit_number(), &**tree);
+            let next = match schedule.next(tree, &contents, startable) {
+                Next::Nothing if !is_space_low => self.next_at_rest(schedule, tree, &contents, startable),
+                next => next,
+            };
             tracing::debug!(%next, "agenda decided");
             let outcome = match &next {
                 Next::Nothing => {
@@ -115,6 +125,26 @@ impl Scheduler {
             // Callers may wait for this change.
             self.database.progress.notify();
         }
+    }
+
+    /// Returns the compaction of a tree at rest, if it has rested for long enough; else notes when
+    /// it will have.
+    fn next_at_rest(
+        &self,
+        schedule: &mut Schedule,
+        tree: (EditNumber, &TreeVersion),
+        contents: &dyn Contents,
+        startable: Startable,
+    ) -> Next {
+        let Some((plan, bytes)) = schedule.next_at_rest(tree, contents, startable) else { return Next::Nothing };
+        let takes = schedule.speed.get().map_or(0.0, |speed| bytes.as_f64() / speed);
+        let rest = Duration::try_from_secs_f64(REST_SHARE * takes).map_or(REST_MIN, |rest| rest.max(REST_MIN));
+        let from = schedule.busy_at + rest;
+        if self.env.now() < from {
+            schedule.rests_from = Some(from);
+            return Next::Nothing;
+        }
+        Next::Compact { plan, request: None }
     }
 
     /// Returns the oldest immutable memtable, if it is complete.

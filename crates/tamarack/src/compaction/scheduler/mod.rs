@@ -33,6 +33,12 @@
 //! gives the rate of writes at which no deadline is missed, as a share of the jobs' measured speed;
 //! [`Throttle`] delays writers to that rate.
 //!
+//! # Rest
+//!
+//! A tree that nothing has been flushed to for a second, and for [`REST_SHARE`] times as long as it
+//! would take, gets the compaction of a tree at rest (the agenda's last question). So it takes at
+//! most a fifth of the device's time even where memtables are flushed again and again.
+//!
 //! # Failures
 //!
 //! A failed sync stops writing, unless a table's sync found no space: another table replaces it.
@@ -103,6 +109,12 @@ pub struct SchedulerSettings {
     pub filter: FilterChoice,
 }
 
+/// Minimum time without a flush before a tree counts as at rest.
+const REST_MIN: Duration = Duration::from_secs(1);
+
+/// The same as a multiple of the time that its compaction will take.
+const REST_SHARE: f64 = 4.0;
+
 /// Minimum derived size of a table: each table costs a sync and an entry in the manifest.
 pub const TABLE_BYTES_MIN: u64 = 2 << 20;
 /// Maximum derived size of a table: a compaction needs temporary space for a table per input, and
@@ -166,7 +178,7 @@ impl Work for Scheduler {
         // Read before and after deciding: a pause that ends in between would be slept through
         // otherwise.
         let paused_until = self.paused_until();
-        let (part, look_again) = {
+        let (part, look_again, rests_from) = {
             let mut schedule = self.schedule.lock();
             if self.database.health.check_running().is_err() {
                 // Nobody else would release delayed writers.
@@ -174,12 +186,14 @@ impl Work for Scheduler {
                 return Progress::Done;
             }
             self.begin(&mut schedule);
-            self.take(&mut schedule)
+            let (part, look_again) = self.take(&mut schedule);
+            (part, look_again, schedule.rests_from)
         };
         match part {
             Some(part) => self.work(part),
             None => {
-                let moments = [removals, paused_until, self.paused_until(), look_again, self.reserve.look_again()];
+                let space = self.reserve.look_again();
+                let moments = [removals, paused_until, self.paused_until(), look_again, space, rests_from];
                 moments.into_iter().flatten().min().map_or(Progress::Idle, Progress::IdleUntil)
             }
         }
@@ -201,7 +215,8 @@ impl Scheduler {
         let flush_retry = Retry::new(env.clone(), database.clone(), counters.clone(), Activity::Flush);
         let compaction_retry = Retry::new(env.clone(), database.clone(), counters.clone(), Activity::Compaction);
         let speed = CopySpeed::new(settings.compaction_rate);
-        let schedule = Mutex::new(Rank::Schedule, Schedule::new((policy, shape), settings.space_bound, speed));
+        let schedule =
+            Mutex::new(Rank::Schedule, Schedule::new((policy, shape), settings.space_bound, speed, env.now()));
         let filters = FilterRebuild::new(
             settings.filter,
             env.clone(),
