@@ -146,12 +146,14 @@ impl PacedJob {
     /// of keys) in place, blocks level 1 from moving down, and is due when that is full. A reshape
     /// that reduces the runs of one level blocks nothing until that level is full and has to move
     /// down itself: batches that arrive meanwhile become a younger run, and lookups had as many
-    /// runs before.
+    /// runs before. A compaction at rest was begun since nobody wrote: writers that come back are
+    /// not to pay for it at once, so it is due when the level after is full.
     pub fn of(compaction: &CompactionPlan, left: Bytes) -> Self {
         let empties = match compaction.cause {
             Cause::Flush => 0,
             Cause::CompactRange => 1,
             Cause::Reshape { level } if level == compaction.target => level,
+            Cause::Rest => 2,
             _ => (compaction.target - 1).max(1),
         };
         Self { empties, left }
@@ -304,6 +306,7 @@ mod tests {
         assert_eq!(job(Cause::Flush, 1), 0);
         assert_eq!(job(Cause::Full { level: 1, through: 3 }, 4), 3);
         assert_eq!([job(Cause::Reshape { level: 3 }, 3), job(Cause::Reshape { level: 3 }, 4)], [3, 3]);
+        assert_eq!(job(Cause::Rest, 1), 2);
         assert_eq!([job(Cause::Compact, 5), job(Cause::Compact, 1), job(Cause::CompactRange, 5)], [4, 1, 1]);
     }
 }

@@ -362,9 +362,10 @@ impl Db {
     /// no data is moved. The tree then takes its new form in one of two ways:
     ///
     /// * **as data arrives**: the next compaction into a level includes its surplus runs. A level
-    ///   that no data arrives at keeps its runs: without writes, [`Db::wait_for_compactions`] does
-    ///   not wait for them, and lookups read them. This is the cheaper way for a tree that is
-    ///   written to.
+    ///   that no data arrives at keeps its runs, but for level 1 of a tree at rest
+    ///   ([`AdvancedOptions::policy`](crate::AdvancedOptions::policy)): without writes,
+    ///   [`Db::wait_for_compactions`] does not wait for them, and lookups read them. This is the
+    ///   cheaper way for a tree that is written to.
     /// * **at once**: by [`Db::reshape`], for a tree that will be read in its new form soon.
     ///
     /// [`Db::estimate_reshape`] predicts the cost of either.

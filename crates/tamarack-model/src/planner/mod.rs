@@ -287,7 +287,9 @@ fn reshape(shape: &Shape, view: &PlannerView<'_>, level: usize) -> Option<Compac
 /// Compacts the runs of level 1 into one, if the next level has fewer slots.
 fn rest(shape: &Shape, view: &PlannerView<'_>) -> Option<CompactionPlan> {
     let has_spare_slots = shape.last() > 1 && shape.level(1).runs > shape.level(2).runs;
-    let inputs = all_idle(&view.runs(1)).filter(|inputs| has_spare_slots && inputs.len() > 1)?;
+    // After a change of shape it may be full: then it goes down as a whole when something arrives.
+    let rests = has_spare_slots && !is_full(shape, view, 1);
+    let inputs = all_idle(&view.runs(1)).filter(|inputs| rests && inputs.len() > 1)?;
     Some(CompactionPlan { cause: Cause::Rest, inputs, buffer: Bytes::ZERO, target: 1 })
 }
 

@@ -69,8 +69,8 @@ pub enum Cause {
     /// The disk lacks space for a larger compaction, which these runs were a part of; see
     /// [`CompactionPlan::part_within`].
     SpaceShort,
-    /// Nothing has been flushed for a while, and level 1 has several runs where the level below has
-    /// one.
+    /// Nothing has been flushed for a while, and level 1 has several runs, in more slots than the
+    /// next level has.
     Rest,
 }
 

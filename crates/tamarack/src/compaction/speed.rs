@@ -39,6 +39,11 @@ impl CopySpeed {
         self.meter.speed.map(|speed| speed.min(limit))
     }
 
+    /// As [`CopySpeed::get`], but the limit, if there is one, until something is measured.
+    pub(super) fn estimate(&self) -> Option<f64> {
+        self.get().or(self.limit.map(|rate| rate as f64))
+    }
+
     /// Adds bytes that a job has copied up to `now`. `memtable_bytes` is the size of a memtable.
     pub(super) fn copied(&mut self, bytes: u64, is_flush: bool, memtable_bytes: u64, now: Duration) {
         let least = METER_BYTES.min(memtable_bytes / METER_BUFFER_SHARE).max(1);

@@ -178,6 +178,13 @@ const SCRIPTED: &[(&str, Script)] = &[
         }
         a.settle().write(3, Sync).background(9);
     }),
+    ("a first level of several runs rests", |a| {
+        a.begin_with("custom:buffer 100; level 800 in 5 runs; level 9000 in 1 run").keys = 60;
+        a.settings().table_bytes = 200;
+        for _ in 0..5 {
+            a.write(5, Buffered).flush().write(3, Buffered).flush().settle().pass_ms(2000).write(1, Buffered);
+        }
+    }),
     ("slices are moved", |a| {
         a.begin_with("custom:buffer 100; level 400 in 2 runs; level 1600 in 2 runs; level 9000 in 1 run").keys = 90;
         a.settings().table_bytes = 1;

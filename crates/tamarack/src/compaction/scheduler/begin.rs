@@ -137,11 +137,17 @@ impl Scheduler {
         startable: Startable,
     ) -> Next {
         let Some((plan, bytes)) = schedule.next_at_rest(tree, contents, startable) else { return Next::Nothing };
-        let takes = schedule.speed.get().map_or(0.0, |speed| bytes.as_f64() / speed);
+        let takes = schedule.speed.estimate().map_or(0.0, |speed| bytes.as_f64() / speed);
         let rest = Duration::try_from_secs_f64(REST_SHARE * takes).map_or(REST_MIN, |rest| rest.max(REST_MIN));
         let from = schedule.busy_at + rest;
         if self.env.now() < from {
             schedule.rests_from = Some(from);
+            return Next::Nothing;
+        }
+        // It is no necessity: it takes nothing from the reserve.
+        if !self.reserve.spares(bytes.0) {
+            schedule.busy_at = self.env.now();
+            schedule.rests_from = Some(schedule.busy_at + rest);
             return Next::Nothing;
         }
         Next::Compact { plan, request: None }

@@ -30,6 +30,8 @@ pub struct RunExpected<'a>(&'a Scheduler);
 impl Drop for RunExpected<'_> {
     fn drop(&mut self) {
         self.0.schedule.lock().agenda.expect_run_no_longer();
+        // The tree may rest now.
+        self.0.wake();
     }
 }
 

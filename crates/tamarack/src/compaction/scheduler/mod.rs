@@ -192,7 +192,12 @@ impl Work for Scheduler {
         match part {
             Some(part) => self.work(part),
             None => {
+                let was_low = self.reserve.is_low();
                 let space = self.reserve.look_again();
+                if was_low && space.is_none() {
+                    // What was not begun for lack of space may begin now.
+                    return Progress::More;
+                }
                 let moments = [removals, paused_until, self.paused_until(), look_again, space, rests_from];
                 moments.into_iter().flatten().min().map_or(Progress::Idle, Progress::IdleUntil)
             }

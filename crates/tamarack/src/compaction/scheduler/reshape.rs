@@ -118,6 +118,10 @@ impl Scheduler {
         let data = self.tree.of(&self.manifest.version()).occupancy().bytes();
         let shape = self.shape_for(&policy, data)?;
         self.take_shape(&mut schedule, policy, shape.clone())?;
+        // Level 1 may have runs that a tree at rest has not.
+        schedule.busy_at = self.env.now();
+        drop(schedule);
+        self.wake();
         Ok(shape)
     }
 
