@@ -54,8 +54,8 @@
 //!
 //! **Rest.** More slots in level 1 than in the next level save the rewriting of level 1 while
 //! entries arrive, and cost each lookup and scan a look at more runs. To a tree that nothing is
-//! written to they are no use: on [`Occasion::Rest`] the runs of level 1 become one. It has the
-//! bytes of one level 1 at most. Level 1 alone: other levels take up less of what is written.
+//! written to they are no use: on [`Occasion::Rest`] the runs of level 1 become one. That writes
+//! at most the bytes of a full level 1. Larger levels keep their runs.
 //!
 //! # What the caller guarantees
 //!

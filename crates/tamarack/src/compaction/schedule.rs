@@ -44,8 +44,6 @@ pub(super) struct Schedule {
     counted: Option<Counted>,
     /// When something was last due or in progress: what the tree's rest is measured from.
     pub(super) busy_at: Duration,
-    /// When the compaction of a tree at rest is to begin, if there is one.
-    pub(super) rests_from: Option<Duration>,
 }
 
 /// The design of the tree, with the pacer for its shape.
@@ -92,7 +90,6 @@ impl Schedule {
             space_of: None,
             counted: None,
             busy_at: now,
-            rests_from: None,
         }
     }
 

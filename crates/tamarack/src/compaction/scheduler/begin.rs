@@ -56,15 +56,16 @@ impl Scheduler {
     }
 
     /// Begins the agenda's decisions one by one, until there is nothing to begin. After a failure,
-    /// flushes or compactions wait for their retry; the other kind goes on.
-    pub(super) fn begin(&self, schedule: &mut Schedule) {
+    /// flushes or compactions wait for their retry; the other kind goes on. Returns when the tree
+    /// will have rested long enough, if it is to be compacted then.
+    pub(super) fn begin(&self, schedule: &mut Schedule) -> Option<Duration> {
         let before = schedule.agenda.clone();
         let mut may_flush = self.flush_retry.pause().is_none();
         let mut may_compact = self.compaction_retry.pause().is_none();
         if !schedule.jobs.is_empty() || !schedule.agenda.is_at_rest() {
             schedule.busy_at = self.env.now();
         }
-        schedule.rests_from = None;
+        let mut rests_from = None;
         while self.database.health.check_running().is_ok() {
             let version = self.manifest.version();
             let is_space_low = self.follow_space(schedule, &version);
@@ -77,10 +78,10 @@ impl Scheduler {
             let asks_for_compactions = may_compact && !waits_for_space;
             let startable = Startable { memtable, may_flush, may_compact: asks_for_compactions };
             let tree = (version.edit_number(), &**tree);
-            let next = match schedule.next(tree, &contents, startable) {
-                Next::Nothing if !is_space_low => self.next_at_rest(schedule, tree, &contents, startable),
-                next => next,
-            };
+            let mut next = schedule.next(tree, &contents, startable);
+            if next == Next::Nothing && !is_space_low && schedule.jobs.is_empty() {
+                (next, rests_from) = self.next_at_rest(schedule, tree, &contents, startable);
+            }
             tracing::debug!(%next, "agenda decided");
             let outcome = match &next {
                 Next::Nothing => {
@@ -125,32 +126,33 @@ impl Scheduler {
             // Callers may wait for this change.
             self.database.progress.notify();
         }
+        rests_from
     }
 
-    /// Returns the compaction of a tree at rest, if it has rested for long enough; else notes when
-    /// it will have.
+    /// Returns the compaction of a tree at rest, if it has rested for long enough; else when it
+    /// will have, if there is one.
     fn next_at_rest(
         &self,
         schedule: &mut Schedule,
         tree: (EditNumber, &TreeVersion),
         contents: &dyn Contents,
         startable: Startable,
-    ) -> Next {
-        let Some((plan, bytes)) = schedule.next_at_rest(tree, contents, startable) else { return Next::Nothing };
+    ) -> (Next, Option<Duration>) {
+        let Some((plan, bytes)) = schedule.next_at_rest(tree, contents, startable) else {
+            return (Next::Nothing, None);
+        };
         let takes = schedule.speed.estimate().map_or(0.0, |speed| bytes.as_f64() / speed);
         let rest = Duration::try_from_secs_f64(REST_SHARE * takes).map_or(REST_MIN, |rest| rest.max(REST_MIN));
-        let from = schedule.busy_at + rest;
+        let from = schedule.busy_at.saturating_add(rest);
         if self.env.now() < from {
-            schedule.rests_from = Some(from);
-            return Next::Nothing;
+            return (Next::Nothing, Some(from));
         }
         // It is no necessity: it takes nothing from the reserve.
         if !self.reserve.spares(bytes.0) {
             schedule.busy_at = self.env.now();
-            schedule.rests_from = Some(schedule.busy_at + rest);
-            return Next::Nothing;
+            return (Next::Nothing, Some(schedule.busy_at.saturating_add(rest)));
         }
-        Next::Compact { plan, request: None }
+        (Next::Compact { plan, request: None }, None)
     }
 
     /// Returns the oldest immutable memtable, if it is complete.

@@ -185,9 +185,9 @@ impl Work for Scheduler {
                 self.throttle.set_rate(None);
                 return Progress::Done;
             }
-            self.begin(&mut schedule);
+            let rests_from = self.begin(&mut schedule);
             let (part, look_again) = self.take(&mut schedule);
-            (part, look_again, schedule.rests_from)
+            (part, look_again, rests_from)
         };
         match part {
             Some(part) => self.work(part),
