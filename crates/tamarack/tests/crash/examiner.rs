@@ -295,9 +295,15 @@ impl Examiner {
             };
             session.write(commit, if random.eighths(3) { Durability::Sync } else { Durability::Buffered })?;
         }
-        self.look_once_more(&session, trail, &random);
+        // Half of them with changes that are not synced, half with none.
+        let is_early = random.eighths(4);
+        if is_early {
+            self.look_once_more(&session, trail, &random);
+        }
         session.sync()?;
-        self.look_once_more(&session, trail, &random);
+        if !is_early {
+            self.look_once_more(&session, trail, &random);
+        }
         if random.eighths(1) {
             session.flush()?;
         }
