@@ -34,7 +34,7 @@ const IMAGES: u64 = 25_000;
 /// Number of different images per kind of step in each half.
 const IMAGES_PER_KIND: u64 = 500;
 
-const EFFORT: Effort = Effort { deaths: 8, deaths_in_recovery: 4, recoveries: 2 };
+const EFFORT: Effort = Effort { deaths: 12, deaths_in_recovery: 4, recoveries: 2 };
 
 /// Minimum coverage.
 const KINDS: [&str; 7] = ["WAL append", "rotation", "table", "directory", "manifest", "deletion", "recovery"];
