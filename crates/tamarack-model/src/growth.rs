@@ -42,7 +42,7 @@ mod tests {
     /// At any data size, a tree that changes its shape does not change back at that size.
     #[test]
     fn growing_and_shrinking_do_not_alternate() {
-        let policy = Leveling::new(4).expect("a policy");
+        let policy = Leveling::new(4, 1).expect("a policy");
         let step = |size| policy.shape(Bytes(size), Bytes(1));
         for data in (0..5000).map(Bytes) {
             for shape in [step(0), step(30), step(300), step(3000)] {

@@ -57,7 +57,7 @@ impl ShapeFamily for Dostoevsky {
         // T = 2 has at most one visible run; leveling and tiering are then the same tree, and its
         // levels get one slot.
         let slots = |visible| if self.ratio == 2 { 1 } else { self.slots(visible) };
-        geometric(data, buffer, self.ratio, |last| slots(if last { self.last } else { self.inner }))
+        geometric(data, buffer, self.ratio, |_, last| slots(if last { self.last } else { self.inner }))
     }
 }
 

@@ -32,7 +32,7 @@ impl LazyLeveling {
 
 impl ShapeFamily for LazyLeveling {
     fn shape(&self, data: Bytes, buffer: Bytes) -> Shape {
-        geometric(data, buffer, self.ratio, |last| if last { 1 } else { self.ratio })
+        geometric(data, buffer, self.ratio, |_, last| if last { 1 } else { self.ratio })
     }
 }
 

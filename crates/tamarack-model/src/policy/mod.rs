@@ -3,7 +3,7 @@
 //!
 //! | specification | ratio of each level | run slots |
 //! |---|---|---|
-//! | `leveling:T=10` | T | 1 |
+//! | `leveling:T=10` | T | 1; with `first=4` up to 4 in level 1 |
 //! | `tiering:T=4` | T | T |
 //! | `lazy-leveling:T=5` | T | T; 1 in the last level |
 //! | `dostoevsky:T=5,K=4,Z=1` | T | as many as show K runs; Z in the last level |
@@ -104,7 +104,7 @@ macro_rules! policies {
 }
 
 policies! {
-    /// One run per level: `leveling:T=10`.
+    /// One run per level: `leveling:T=10`; with some more in level 1: `leveling:T=10,first=4`.
     Leveling,
     /// As many runs per level as the size ratio: `tiering:T=4`.
     Tiering,
@@ -189,7 +189,10 @@ pub fn parse(words: &str) -> Result<Policy, PolicyError> {
     }
     let words = Words::read(words)?;
     Ok(match words.name() {
-        "leveling" => Leveling::new(words.only(["T"])?[0])?.into(),
+        "leveling" => {
+            words.check(&["T"], &["first"])?;
+            Leveling::new(words.whole("T")?, words.whole_or("first", 1)?)?.into()
+        }
         "tiering" => Tiering::new(words.only(["T"])?[0])?.into(),
         "lazy-leveling" => LazyLeveling::new(words.only(["T"])?[0])?.into(),
         "dostoevsky" => {
@@ -221,8 +224,10 @@ mod tests {
     use super::*;
     use crate::units::Bytes;
 
-    const ALL: [&str; 16] = [
+    const ALL: [&str; 18] = [
         "leveling:T=10",
+        "leveling:T=10,first=4",
+        "leveling:T=2,first=2",
         "tiering:T=4",
         "lazy-leveling:T=5",
         "dostoevsky:T=10,K=3,Z=2",
@@ -272,8 +277,12 @@ mod tests {
     fn errors_explain() {
         for (words, part) in [
             ("levelling:T=10", "policies are leveling:T=10"),
-            ("leveling", "parameters T, each once"),
+            ("leveling", "`leveling` has the parameters T, each once, and may have first"),
             ("leveling:T=10,K=3", "parameters T, each once"),
+            (
+                "leveling:T=4,first=5",
+                "first=5 is out of range: the number of run slots of the first level is from 1 to 4",
+            ),
             ("dostoevsky:T=5,K=4,K=4", "parameters T, K, Z, each once"),
             ("leveling:T=ten", "`T=ten`"),
             ("leveling:T", "`T` in `leveling:T`"),

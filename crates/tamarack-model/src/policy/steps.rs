@@ -25,14 +25,15 @@ pub(super) fn enough(data: Bytes) -> Bytes {
 }
 
 /// A shape with level capacities `buffer · T^i`, with as many levels as needed to hold more than
-/// `data`. `runs` returns the slots of a level, given whether it is the last one.
-pub(super) fn geometric(data: Bytes, buffer: Bytes, ratio: u32, runs: impl Fn(bool) -> u32) -> Shape {
+/// `data`. `runs` returns the slots of a level, given its number and whether it is the last one.
+pub(super) fn geometric(data: Bytes, buffer: Bytes, ratio: u32, runs: impl Fn(usize, bool) -> u32) -> Shape {
     let enough = enough(data);
     let mut levels = Vec::new();
     let mut capacity = buffer;
     while levels.is_empty() || capacity <= enough {
         capacity = capacity * u64::from(ratio);
-        levels.push(Level { capacity, runs: runs(capacity > enough) });
+        let runs = runs(levels.len() + 1, capacity > enough);
+        levels.push(Level { capacity, runs });
     }
     Shape::new(buffer, levels).unwrap_or_else(|error| panic!("ratio {ratio}, buffer {buffer}, data {data}: {error}"))
 }

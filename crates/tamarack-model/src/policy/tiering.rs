@@ -32,7 +32,7 @@ impl Tiering {
 
 impl ShapeFamily for Tiering {
     fn shape(&self, data: Bytes, buffer: Bytes) -> Shape {
-        geometric(data, buffer, self.ratio, |_| self.ratio)
+        geometric(data, buffer, self.ratio, |_, _| self.ratio)
     }
 }
 

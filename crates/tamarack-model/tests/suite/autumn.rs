@@ -56,13 +56,13 @@ fn capacities_and_levels_are_the_formulas() {
     }
 }
 
-/// With c = 1 it is leveling, to the last byte, for all sizes.
+/// With c = 1 it is leveling, to the last byte, for all sizes and slots of level 1.
 #[test]
 fn without_scaling_it_is_leveling() {
-    for (ratio, buffer) in
-        RATIOS.into_iter().chain([65_536]).flat_map(|ratio| [1, 3, 1_000_003].map(|buffer| (ratio, buffer)))
-    {
-        let (one, other) = (garnering(ratio, 1.0), Leveling::new(ratio).expect("a policy"));
+    let ratios = RATIOS.into_iter().chain([65_536]).flat_map(|ratio| [(ratio, 1), (ratio, ratio.min(4))]);
+    for ((ratio, first), buffer) in ratios.flat_map(|tree| [1, 3, 1_000_003].map(|buffer| (tree, buffer))) {
+        let one = Garnering::new(ratio, 1.0, first).expect("a policy");
+        let other = Leveling::new(ratio, first).expect("a policy");
         let mut data = Bytes::ZERO;
         while data < Bytes(1 << 47) {
             let shape = one.shape(data, Bytes(buffer));
