@@ -146,7 +146,11 @@ impl Lacking {
     /// # Errors
     /// If the table's file was closed and cannot be opened again.
     pub fn request(&self) -> Result<ReadRequest> {
-        self.table.file.request(self.handle.offset, self.handle.bytes)
+        let (start, end) = match self.top {
+            Some(top) => self.table.lower_piece(top)?,
+            None => (self.handle.offset, self.handle.end()),
+        };
+        self.table.file.request(start, (end - start) as usize)
     }
 
     /// The storage to read it with.
@@ -163,16 +167,15 @@ impl Blocks {
     pub fn arrived(&mut self, lacking: &Lacking, bytes: io::Result<&[u8]>) -> Result<()> {
         let Lacking { table, handle, top } = lacking;
         let bytes = bytes.map_err(|error| table.file.read_error(error, handle.offset))?;
-        let block = table.file.decode_block(bytes, handle, ByteBuffer::new(), Reader::MultiGet)?;
-        match *top {
+        let block = match *top {
             // Each lookup that finds something in it offers that to the cache.
-            None => drop(self.known.insert(lacking.name(), LackingBlock::Data(table.storage.share(block)))),
-            Some(top) => {
-                let fences = table.decode_lower(top, &block, Reader::MultiGet)?;
-                table.keep_lower(top, &fences);
-                self.known.insert(lacking.name(), LackingBlock::Lower(fences));
+            None => {
+                let block = table.file.decode_block(bytes, handle, ByteBuffer::new(), Reader::MultiGet)?;
+                LackingBlock::Data(table.storage.share(block))
             }
-        }
+            Some(top) => LackingBlock::Lower(table.take_lower(top, bytes, Reader::MultiGet)?),
+        };
+        self.known.insert(lacking.name(), block);
         Ok(())
     }
 }

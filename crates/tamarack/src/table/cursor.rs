@@ -22,6 +22,7 @@ use std::sync::Arc;
 use tamarack_env::{ByteBuffer, ReadRequest};
 
 use super::index::Lower;
+use super::lower::LOWER_BYTES;
 use super::reader::Table;
 use super::storage::TableStorage;
 use super::window::{Direction, ReadGrowth, SEQUENTIAL_BYTES, ScanVolume, Window, piece_in};
@@ -78,6 +79,8 @@ struct PendingRead {
 pub struct Pieces {
     policy: ReadPolicy,
     window: Window,
+    /// Lower index blocks, where they are read past the cache.
+    lower: Window,
     growth: ReadGrowth,
     volume: Arc<ScanVolume>,
 }
@@ -96,24 +99,27 @@ impl Pieces {
             ReadPolicy::Cached => Reader::Scan,
             ReadPolicy::Sequential => Reader::Compaction,
         };
-        Self { policy, window: Window::new(reader), growth: ReadGrowth::new(has_most), volume }
+        Self {
+            policy,
+            window: Window::new(reader),
+            lower: Window::new(reader),
+            growth: ReadGrowth::new(has_most),
+            volume,
+        }
     }
 
-    /// The lower index block of the fence `top`. These are few, so each is a read of its own.
-    fn lower(&self, table: &Table, top: usize) -> Result<SharedFences> {
-        if self.window.holds(&table.index.top().handle(top)) {
-            let block = self.window.block(table, &table.index.top().handle(top), ByteBuffer::new())?;
-            let fences = table.decode_lower(top, &block, self.window.reader())?;
-            table.keep_lower(top, &fences);
-            return Ok(fences);
+    /// The lower index block of the fence `top`.
+    fn lower(&mut self, table: &Table, top: usize) -> Result<SharedFences> {
+        if self.policy == ReadPolicy::Cached {
+            return table.lower_or_read(top, Reader::Scan).map(Lower::into_shared);
         }
-        match self.policy {
-            ReadPolicy::Cached => table.lower_or_read(top, Reader::Scan).map(Lower::into_shared),
-            ReadPolicy::Sequential => match table.lower(top) {
-                Some(lower) => Ok(lower.into_shared()),
-                None => table.read_lower(top, Reader::Compaction),
-            },
+        if let Some(lower) = table.lower(top) {
+            return Ok(lower.into_shared());
         }
+        let handle = &table.index.top().handle(top);
+        let ahead_bytes = (LOWER_BYTES as usize).min(table.storage.account().piece_bytes());
+        let block = self.lower.block_or_read(table, handle, Direction::Forward, ahead_bytes, ByteBuffer::new())?;
+        table.decode_lower(top, &block, Reader::Compaction)
     }
 
     /// A data block, read into the memory of the previous one if no value pins that.
@@ -356,6 +362,7 @@ impl Table {
     /// Returns a cursor over all entries that continues the read-ahead of another one.
     pub fn cursor_with(self: &Arc<Self>, mut pieces: Pieces) -> TableCursor {
         pieces.window.move_to(self);
+        pieces.lower.move_to(self);
         let table = Arc::clone(self);
         TableCursor {
             base: table.meta.sequence_base,
@@ -438,9 +445,11 @@ impl TableCursor {
             SeekTarget::Before(key, sequence) => (self.table.index.top().floor(key, sequence), Direction::Backward),
         };
         let handle = self.table.index.top().handle(top);
-        let at_hand = self.stands_below(top) || self.pieces.window.holds(&handle) || self.table.lower(top).is_some();
+        let at_hand = self.stands_below(top) || self.table.lower(top).is_some();
         if !at_hand {
-            return self.want(Some(top), handle, Direction::Forward, 0);
+            let (start, end) = self.table.lower_piece(top)?;
+            self.wanted = Some(PendingRead { top: Some(top), handle, start, end });
+            return Ok(true);
         }
         let lower = self.load_lower(top)?;
         lower.at = match place {
@@ -464,13 +473,8 @@ impl TableCursor {
         let lower = self.lower.as_ref().expect("it was loaded now or before");
         let ahead_bytes =
             self.pieces.growth.first().min(lower.wanted_bytes(&self.table, direction, &self.pieces.volume));
-        self.want(None, handle, direction, ahead_bytes)
-    }
-
-    /// Records the read that is needed.
-    fn want(&mut self, top: Option<usize>, handle: BlockHandle, direction: Direction, ahead: usize) -> Result<bool> {
-        let (start, end) = piece_in(&self.table, &handle, direction, ahead)?;
-        self.wanted = Some(PendingRead { top, handle, start, end });
+        let (start, end) = piece_in(&self.table, &handle, direction, ahead_bytes)?;
+        self.wanted = Some(PendingRead { top: None, handle, start, end });
         Ok(true)
     }
 
@@ -498,18 +502,17 @@ impl TableCursor {
     pub fn arrived(&mut self, bytes: io::Result<&[u8]>) -> bool {
         let (Some(wanted), Ok(bytes)) = (self.wanted.take(), bytes) else { return false };
         let PendingRead { top, handle, start, .. } = wanted;
-        let at = (handle.offset - start) as usize;
         let reader = Reader::Scan;
+        if let Some(top) = top {
+            let Ok(fences) = self.table.take_lower(top, bytes, reader) else { return false };
+            self.lower = Some(IndexPosition { top, fences, at: 0 });
+            return true;
+        }
+        let at = (handle.offset - start) as usize;
         let Ok(block) = self.table.file.decode_block(&bytes[at..][..handle.bytes], &handle, ByteBuffer::new(), reader)
         else {
             return false;
         };
-        if let Some(top) = top {
-            let Ok(fences) = self.table.decode_lower(top, &block, reader) else { return false };
-            self.table.keep_lower(top, &fences);
-            self.lower = Some(IndexPosition { top, fences, at: 0 });
-            return true;
-        }
         let block = self.table.storage.share(block);
         self.table.storage.cache().insert(self.table.id(), handle.offset, block.clone());
         self.data.stand_before(&handle, block);

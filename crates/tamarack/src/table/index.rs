@@ -52,6 +52,11 @@ impl IndexBudget {
         self.account.keep(bytes, self.capacity_bytes)
     }
 
+    /// What is left, in bytes.
+    pub(super) fn left_bytes(&self) -> u64 {
+        self.capacity_bytes.saturating_sub(self.used_bytes())
+    }
+
     fn give_back(&self, bytes: u64) {
         self.account.let_go(bytes);
     }

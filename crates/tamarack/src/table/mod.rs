@@ -27,6 +27,7 @@ pub mod filter;
 mod filter_answer;
 mod filter_slots;
 mod index;
+mod lower;
 mod open_files;
 mod reader;
 mod storage;

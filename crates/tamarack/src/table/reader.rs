@@ -24,6 +24,7 @@ use super::storage::TableStorage;
 use crate::cache::{Finding, Holder};
 use crate::entry::{Entry, Query, Sequence};
 use crate::error::{Error, Result};
+use crate::format::SharedBlock;
 use crate::format::block::{Block, Versions};
 use crate::format::checksum::Place;
 use crate::format::fences::{FIRST_PLACE, Fences};
@@ -31,9 +32,8 @@ use crate::format::meta::{TableId, TableMeta};
 use crate::format::names::FileName;
 use crate::format::stored::{BlockHandle, Flaw, StoredBytes, open_block, open_block_into};
 use crate::format::table::{FOOTER_BYTES, Footer, Properties, Units, place};
-use crate::format::{SharedBlock, SharedFences};
 use crate::measure;
-use crate::memory::{Charge, Charged, MemoryPart};
+use crate::memory::{Charge, MemoryPart};
 use crate::mistake::{self, Mistake};
 use crate::stats::{LookupTally, ReadCounters, Reader, TableSamples};
 
@@ -454,53 +454,6 @@ impl Table {
                 (_, Some(next)) => sequence = next,
                 _ => return Ok(Some(ControlFlow::Continue(()))),
             }
-        }
-    }
-
-    /// The lower index block of the fence `top`, if it is resident or in the cache.
-    #[inline]
-    pub(super) fn lower(&self, top: usize) -> Option<Lower<'_>> {
-        match self.index.resident(top) {
-            Some(fences) => Some(Lower::Resident(fences)),
-            None => {
-                let offset = self.index.top().handle(top).offset;
-                self.storage.cache().get_index(self.id(), offset).map(Lower::Shared)
-            }
-        }
-    }
-
-    /// The lower index block of the fence `top`; read and kept if it was not in memory.
-    #[inline]
-    pub(super) fn lower_or_read(&self, top: usize, reader: Reader) -> Result<Lower<'_>> {
-        match self.lower(top) {
-            Some(lower) => Ok(lower),
-            None => {
-                let fences = self.read_lower(top, reader)?;
-                self.keep_lower(top, &fences);
-                Ok(Lower::Shared(fences))
-            }
-        }
-    }
-
-    /// Reads the lower index block of the fence `top`.
-    pub(super) fn read_lower(&self, top: usize, reader: Reader) -> Result<SharedFences> {
-        let block = self.file.read_block(&self.index.top().handle(top), reader)?;
-        self.decode_lower(top, &block, reader)
-    }
-
-    /// Decodes the lower index block of the fence `top`, which was read for `reader`.
-    pub(super) fn decode_lower(&self, top: usize, block: &Block, reader: Reader) -> Result<SharedFences> {
-        self.file.counters.of(reader).index_blocks.add(1);
-        let (key, sequence) = self.index.top().place(top);
-        let fences = Fences::decode(block, (&key, sequence));
-        let fences = fences.map_err(|flaw| self.file.flaw(flaw, self.index.top().handle(top).offset))?;
-        Ok(Charged::share(fences, Fences::memory_bytes, Some(self.storage.account()), MemoryPart::Blocks))
-    }
-
-    /// Makes a lower index block resident, or else caches it.
-    pub(super) fn keep_lower(&self, top: usize, fences: &SharedFences) {
-        if !self.index.keep(top, fences, self.storage.index_budget()) {
-            self.storage.cache().insert_index(self.id(), self.index.top().handle(top).offset, fences.clone());
         }
     }
 

@@ -117,11 +117,6 @@ impl Window {
         Self { reader, table: None, offset: 0, bytes: 0, memory, charge, next: None, spare: None }
     }
 
-    /// The reader on whose behalf it reads.
-    pub(super) fn reader(&self) -> Reader {
-        self.reader
-    }
-
     /// Empties the window unless its bytes are those of `table`, to which the cursor moves.
     pub(super) fn move_to(&mut self, table: &Table) {
         if self.table != Some(table.meta.id) {
@@ -298,15 +293,17 @@ pub(super) fn piece_in(
     ahead_bytes: usize,
 ) -> Result<(u64, u64)> {
     table.file.check_inside(handle)?;
-    Ok(piece(handle, direction, ahead_bytes as u64, table.data_end()))
+    let (data_end, lower_end) = (table.data_end(), table.lower_end());
+    // Nothing is gained by reading on from data into the index, or from the index into the filter.
+    let end = if handle.offset < data_end { data_end } else { lower_end };
+    Ok(piece(handle, direction, ahead_bytes as u64, end))
 }
 
-/// The range of bytes to read for a block and what follows, in a file whose data blocks end at
-/// `data_end`.
-fn piece(handle: &BlockHandle, direction: Direction, bytes: u64, data_end: u64) -> (u64, u64) {
+/// The range of bytes to read for a block and what follows, in a part of a file that ends at
+/// `part_end`.
+fn piece(handle: &BlockHandle, direction: Direction, bytes: u64, part_end: u64) -> (u64, u64) {
     let (start, end) = match direction {
-        // Nothing is gained by reading on into the index.
-        Direction::Forward => (handle.offset, handle.offset.saturating_add(bytes).min(data_end)),
+        Direction::Forward => (handle.offset, handle.offset.saturating_add(bytes).min(part_end)),
         Direction::Backward => (handle.end().saturating_sub(bytes).min(handle.offset), handle.end()),
     };
     (start, end.max(handle.end()))

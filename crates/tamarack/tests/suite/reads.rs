@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tamarack::{AdvancedOptions, Compression, Db, Error, LatencyStats, Options, ReadStats, ReaderStats, Result};
-use tamarack_env::sim::{CallKind, Device, Failure, Fault};
+use tamarack_env::sim::{Call, CallKind, Device, Failure, Fault};
 use tamarack_env::{Env, Random, SimEnv};
 
 const LATENCY: Duration = Duration::from_millis(1);
@@ -292,6 +292,63 @@ fn index_blocks_stay_if_they_fit() -> Result<()> {
         let seek = || (0..KEYS).for_each(|number| assert!(db.scan(key(number)..).next_lent().unwrap().is_some()));
         let scans = Cost::of(&env, &db, seek).counted.scans;
         assert_eq!((scans.blocks, scans.index_blocks), (KEYS as u64 + index_blocks, index_blocks));
+    }
+    Ok(())
+}
+
+/// The index blocks of a table that was just opened are read together, as far as they may stay.
+/// That one of them is damaged or cannot be read is an error for those only who need it.
+#[test]
+fn index_blocks_are_read_together() -> Result<()> {
+    const ENTRIES: usize = 6_000;
+    let env = SimEnv::new(13);
+    let options = |index_bytes| {
+        let advanced = AdvancedOptions::new().env(Arc::new(env.clone())).cache_bytes(0).index_bytes(index_bytes);
+        let advanced = advanced.filter("none").table_bytes(64 << 20);
+        Options::new().compression(Compression::None).threads(1).advanced(advanced)
+    };
+    let db = options(0).open("/db")?;
+    (0..ENTRIES).try_for_each(|number| db.put(key(number), [b'v'; VALUE_BYTES]))?;
+    db.compact()?;
+    db.close()?;
+    let look_up =
+        |db: &Db| (0..ENTRIES).try_for_each(|number| db.get(key(number)).map(|found| assert!(found.is_some())));
+    let count = |index_bytes| -> Result<(u64, u64)> {
+        let db = options(index_bytes).open("/db")?;
+        let gets = Cost::of(&env, &db, || look_up(&db).unwrap()).counted.gets;
+        Ok((gets.reads - (gets.blocks - gets.index_blocks), gets.index_blocks))
+    };
+    assert_eq!(count(0)?, (ENTRIES as u64, ENTRIES as u64), "none may stay, so each lookup reads one");
+    let (reads, blocks) = count(1 << 20)?;
+    assert!(blocks > 5 && reads == 1, "{reads} reads of {blocks} blocks");
+    let (reads, blocks) = count(20 << 10)?;
+    assert!((1 + blocks / 8..blocks).contains(&reads), "some may stay: {reads} reads of {blocks} blocks");
+
+    let db = options(1 << 20).open("/db")?;
+    env.start_recording();
+    assert!(db.contains(key(0))?);
+    let calls = env.stop_recording();
+    db.close()?;
+    let piece = calls.iter().filter(|call| call.kind == CallKind::Read).max_by_key(|call| call.bytes).expect("a read");
+    assert!(piece.bytes > 20_000, "{piece:?}");
+    let (path, byte) = (piece.path.clone(), piece.offset + piece.bytes / 2);
+    let table = path.clone();
+    let covers = move |call: &Call| call.path == table && (call.offset..call.offset + call.bytes).contains(&byte);
+    let fails = || Fault::new(Failure::Io).kind(CallKind::Read).matching(covers.clone()).forever();
+    for is_damaged in [false, true] {
+        let db = options(1 << 20).open("/db")?;
+        if is_damaged {
+            env.flip_bit(&path, byte, 0).unwrap();
+        } else {
+            env.inject(fails());
+        }
+        let keys = [key(0), key(1)];
+        assert!(db.contains(key(0))?, "damaged: {is_damaged}");
+        assert!(db.multi_get(&keys)?.iter().all(Option::is_some), "damaged: {is_damaged}");
+        assert_eq!(db.scan::<&str>(..).take(2).filter(|entry| entry.is_ok()).count(), 2, "damaged: {is_damaged}");
+        let error = look_up(&db).expect_err("a block is lost");
+        assert_eq!(matches!(error, Error::Corruption { .. }), is_damaged, "{error}");
+        env.clear_faults();
     }
     Ok(())
 }

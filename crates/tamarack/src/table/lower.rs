@@ -1,0 +1,135 @@
+//! Lower index blocks of a table: which of them one read loads, and where they are kept.
+//!
+//! ```text
+//! lower blocks   │ 0 │ 1 │ 2 │ 3 │ 4 │ 5 │ …    one after the other in the file
+//!                    ├───────────────┤          what a lookup reads that lacks 1: as many as may
+//!                                               become resident, up to `LOWER_BYTES`
+//! ```
+//!
+//! A table that was just written or opened has none of them in memory. Its first lookups would read
+//! one after the other, and each is used by many more. Where the budget for resident blocks is
+//! used up, only the block itself is read, and goes to the cache.
+//!
+//! Compactions read them in pieces of the same size, and keep none.
+
+use tamarack_env::ByteBuffer;
+
+use super::index::Lower;
+use super::reader::Table;
+use crate::error::Result;
+use crate::format::SharedFences;
+use crate::format::block::Block;
+use crate::format::fences::Fences;
+use crate::memory::{Charged, MemoryPart};
+use crate::stats::Reader;
+
+/// Upper bound on the lower index blocks that are read together, in bytes: those of about eight
+/// MiB of data.
+pub(super) const LOWER_BYTES: u64 = 64 << 10;
+
+impl Table {
+    /// The lower index block of the fence `top`, if it is resident or in the cache.
+    #[inline]
+    pub(super) fn lower(&self, top: usize) -> Option<Lower<'_>> {
+        match self.index.resident(top) {
+            Some(fences) => Some(Lower::Resident(fences)),
+            None => {
+                let offset = self.index.top().handle(top).offset;
+                self.storage.cache().get_index(self.id(), offset).map(Lower::Shared)
+            }
+        }
+    }
+
+    /// The lower index block of the fence `top`; read and kept if it was not in memory.
+    #[inline]
+    pub(super) fn lower_or_read(&self, top: usize, reader: Reader) -> Result<Lower<'_>> {
+        match self.lower(top) {
+            Some(lower) => Ok(lower),
+            None => self.read_lower(top, reader).map(Lower::Shared),
+        }
+    }
+
+    #[cold]
+    fn read_lower(&self, top: usize, reader: Reader) -> Result<SharedFences> {
+        let (start, end) = self.lower_piece(top)?;
+        let alone = self.index.top().handle(top).bytes;
+        let bytes = match self.file.read(start, (end - start) as usize, reader) {
+            // It may be a neighbour that cannot be read.
+            Err(_) if (end - start) as usize > alone => self.file.read(start, alone, reader)?,
+            read => read?,
+        };
+        self.take_lower(top, &bytes, reader)
+    }
+
+    /// The range of bytes to read for the lower index block of the fence `top`: from its beginning
+    /// on, with those that follow and may become resident.
+    ///
+    /// # Errors
+    /// If the block is not inside the file.
+    pub(super) fn lower_piece(&self, top: usize) -> Result<(u64, u64)> {
+        let fences = self.index.top();
+        let first = fences.handle(top);
+        self.file.check_inside(&first)?;
+        let bytes_max = LOWER_BYTES.min(self.storage.index_budget().left_bytes());
+        let mut end = first.end();
+        for at in top + 1..fences.len() {
+            let next = fences.handle(at);
+            let follows = next.offset == end && self.file.check_inside(&next).is_ok();
+            if !follows || next.end() - first.offset > bytes_max || self.index.resident(at).is_some() {
+                break;
+            }
+            end = next.end();
+        }
+        Ok((first.offset, end))
+    }
+
+    /// Returns the lower index block of the fence `top`, and keeps it and those that follow it in
+    /// `bytes`, which were read from its beginning on.
+    ///
+    /// # Errors
+    /// If it is damaged. Damage of the others is reported to whoever needs them.
+    pub(super) fn take_lower(&self, top: usize, bytes: &[u8], reader: Reader) -> Result<SharedFences> {
+        let start = self.index.top().handle(top).offset;
+        let decode = |at: usize, bytes: &[u8]| {
+            let handle = self.index.top().handle(at);
+            let block = self.file.decode_block(bytes, &handle, ByteBuffer::new(), reader)?;
+            self.decode_lower(at, &block, reader)
+        };
+        let bytes_of = |at: usize| {
+            let handle = self.index.top().handle(at);
+            let from = handle.offset.checked_sub(start)? as usize;
+            bytes.get(from..from.checked_add(handle.bytes)?)
+        };
+        let first = decode(top, bytes_of(top).expect("what was read has at least one block"))?;
+        self.keep_lower(top, &first);
+        for at in top + 1..self.index.top().len() {
+            let next = bytes_of(at).map(|bytes| decode(at, bytes));
+            let Some(Ok(fences)) = next else { break };
+            if !self.index.keep(at, &fences, self.storage.index_budget()) {
+                break;
+            }
+        }
+        Ok(first)
+    }
+
+    /// Decodes the lower index block of the fence `top`, which was read for `reader`.
+    pub(super) fn decode_lower(&self, top: usize, block: &Block, reader: Reader) -> Result<SharedFences> {
+        self.file.counters().of(reader).index_blocks.add(1);
+        let (key, sequence) = self.index.top().place(top);
+        let fences = Fences::decode(block, (&key, sequence));
+        let fences = fences.map_err(|flaw| self.file.flaw(flaw, self.index.top().handle(top).offset))?;
+        Ok(Charged::share(fences, Fences::memory_bytes, Some(self.storage.account()), MemoryPart::Blocks))
+    }
+
+    /// Makes a lower index block resident, or else caches it.
+    fn keep_lower(&self, top: usize, fences: &SharedFences) {
+        if !self.index.keep(top, fences, self.storage.index_budget()) {
+            self.storage.cache().insert_index(self.id(), self.index.top().handle(top).offset, fences.clone());
+        }
+    }
+
+    /// The offset where the lower index blocks end.
+    pub(super) fn lower_end(&self) -> u64 {
+        self.index.top().handle(self.index.top().len() - 1).end()
+    }
+}
