@@ -36,6 +36,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use tamarack_env::ByteBuffer;
+
 use crate::entry::{Entry, EntryKind, Sequence};
 use crate::error::{Error, Result};
 use crate::format::key_range::KeyRange;
@@ -59,7 +61,7 @@ pub struct VisibleCursor<S> {
     /// The last key that was visited, visible or not.
     key: Vec<u8>,
     /// The value, if the cursor reached its key backward and had to step past the deciding version.
-    copied: Vec<u8>,
+    copied: ByteBuffer,
     is_copied: bool,
 }
 
@@ -85,7 +87,7 @@ impl<S: Source> VisibleCursor<S> {
             dir,
             position: CursorPosition::Unpositioned,
             key: Vec::new(),
-            copied: Vec::new(),
+            copied: ByteBuffer::new(),
             is_copied: false,
         }
     }

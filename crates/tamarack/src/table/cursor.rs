@@ -17,6 +17,7 @@
 //! ([`TableCursor::arrived`]), and then seeks. A cursor without bytes reads by itself.
 
 use std::io;
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 
 use tamarack_env::{ByteBuffer, ReadRequest};
@@ -61,6 +62,22 @@ pub struct TableCursor {
     wanted: Option<PendingRead>,
     /// True if the position in the index is the target of the next seek.
     is_prepared: bool,
+}
+
+/// The value that a step backward has left, in its block: a copy of a large one would be beside the
+/// block, and its memory would stay with the allocator.
+#[derive(Debug)]
+pub struct LeftValue {
+    block: SharedBlock,
+    range: Range<usize>,
+}
+
+impl Deref for LeftValue {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.block.bytes()[self.range.clone()]
+    }
 }
 
 /// A block that a seek will need, and the range of bytes to read for it, from `start` to `end`.
@@ -408,6 +425,14 @@ impl TableCursor {
     /// Releases the value that the last step backward left, as another cursor has moved since.
     pub fn forget_left(&mut self) {
         self.left = None;
+    }
+
+    /// The value that the last step backward left, for longer than the cursor stays.
+    pub fn take_left(&mut self) -> LeftValue {
+        let here = || self.data.block.as_ref().map(|(_, block)| block.clone());
+        let block = self.left.take().or_else(here).expect("a step backward has left an entry");
+        let range = block.range_of(self.data.cursor.left(&block));
+        LeftValue { block, range }
     }
 
     /// The block of the current entry, so that the value can be kept without a copy.

@@ -37,7 +37,7 @@ mod window;
 pub use behind::{UnsyncedTable, WriteBehind};
 pub use blocks::{BlockName, Blocks, Lacking, SearchProgress};
 pub use builder::{TableBuilder, TableSettings};
-pub use cursor::{Pieces, ReadPolicy, TableCursor};
+pub use cursor::{LeftValue, Pieces, ReadPolicy, TableCursor};
 pub use filter::FilterOutcome;
 pub(crate) use filter::bits_of;
 pub use filter_answer::Answer;

@@ -39,7 +39,7 @@ use crate::error::Result;
 use crate::format::SharedBlock;
 use crate::format::edit::{KeyRange, RunId};
 use crate::merge::{SeekTarget, Source};
-use crate::table::{Pieces, ReadPolicy, ScanVolume, TableCursor, TableStorage};
+use crate::table::{LeftValue, Pieces, ReadPolicy, ScanVolume, TableCursor, TableStorage};
 
 /// A sorted run.
 #[derive(Clone, Debug)]
@@ -214,7 +214,7 @@ pub struct RunCursor {
     /// The cut at which it waits. It is unpositioned then, until it continues.
     waiting: Option<Waiting>,
     /// The value that the last step backward left, if that left the slice as well.
-    left: Option<Box<[u8]>>,
+    left: Option<LeftValue>,
     /// The read-ahead of an earlier cursor; see [`RunCursor::continuing`].
     pieces: Option<Pieces>,
 }
@@ -462,7 +462,7 @@ impl RunCursor {
     /// Completes a step backward out of its slice: keeps the value that was left there.
     #[cold]
     fn leave_slice_backward(&mut self) -> Result<()> {
-        self.left = self.place.as_ref().map(|place| place.cursor.left().into());
+        self.left = self.place.as_mut().map(|place| place.cursor.take_left());
         self.settle_backward()
     }
 

@@ -130,6 +130,13 @@ fn huge_values(budget_bytes: u64) -> Result<()> {
     drop(scan.next());
     scene.compare("being scanned");
     drop(scan);
+    // A backward scan keeps the value that it has left, and that is in another table than the next.
+    let mut scan = scene.db().scan::<&[u8]>(..);
+    for _ in 0..3 {
+        drop(scan.next_back());
+        scene.compare("being scanned backward");
+    }
+    drop(scan);
     scene.close(SLACK_OF_HUGE_VALUES * threads() * largest_bytes)
 }
 
