@@ -19,8 +19,9 @@
 //!
 //! So one of the largest size is alone, and two of half of it are applied and logged at the same
 //! time. A small operation takes no lock. Large ones begin in the order in which they come. A
-//! writer that was admitted waits for flushes and for the leader only, a reader for its own read;
-//! none of these waits for admission.
+//! reader that was admitted waits for its own read only; a writer for flushes, for the leader, and,
+//! while memory is over the budget, for the large reads that came before it
+//! ([`Admission::wait_for_earlier`]). None of these waits for admission.
 //!
 //! For reads, the size on storage counts: what is compressed to little takes no turn. Nor do blocks
 //! of less than 256 KiB that several lookups request together, of less than 512 KiB that are part
@@ -52,6 +53,8 @@ struct Turns {
     come: u64,
     /// Operations that have begun.
     begun: u64,
+    /// Operations that have ended.
+    ended: u64,
     /// Bytes of those in progress.
     in_progress: u64,
 }
@@ -83,6 +86,18 @@ impl Admission {
         bytes > self.largest_bytes / SMALL_SHARE
     }
 
+    /// Blocks until as many large operations have ended as have come so far, those that still wait
+    /// for their turn included. Later ones are not waited for, so this ends however many come.
+    #[cold]
+    #[inline(never)]
+    pub fn wait_for_earlier(&self) {
+        let mut turns = self.turns.lock();
+        let come = turns.come;
+        while turns.ended < come {
+            turns = self.changed.wait(turns);
+        }
+    }
+
     #[cold]
     #[inline(never)]
     fn admit_large(&self, bytes: u64) -> LargeOperation<'_> {
@@ -108,7 +123,10 @@ impl Drop for LargeOperation<'_> {
     #[cold]
     #[inline(never)]
     fn drop(&mut self) {
-        self.admission.turns.lock().in_progress -= self.bytes;
+        let mut turns = self.admission.turns.lock();
+        turns.in_progress -= self.bytes;
+        turns.ended += 1;
+        drop(turns);
         self.admission.changed.notify_all();
     }
 }
@@ -148,6 +166,38 @@ mod tests {
         let large_ones =
             (0..8).flat_map(|n| (0..500).map(move |t| (n + t) % 7)).filter(|size| *size >= 2).count() as u64;
         let turns = admission.turns.lock();
-        assert_eq!((turns.come, turns.begun, turns.in_progress), (large_ones, large_ones, 0));
+        assert_eq!((turns.come, turns.begun, turns.ended), (large_ones, large_ones, large_ones));
+        assert_eq!(turns.in_progress, 0);
+    }
+
+    /// Who waits for earlier operations waits for those that have begun and for those that wait for
+    /// their turn, but not for the ones that come afterwards.
+    #[test]
+    fn earlier_operations_are_waited_for_and_later_ones_are_not() {
+        let (admission, ended) = (&Admission::new(Rank::LargeReads, 6400), &AtomicU64::new(0));
+        admission.wait_for_earlier();
+        let have_come = |count: u64| {
+            while admission.turns.lock().come < count {
+                thread::yield_now();
+            }
+        };
+        thread::scope(|scope| {
+            let first = admission.admit(6400);
+            scope.spawn(move || {
+                let second = admission.admit(6400);
+                ended.fetch_add(1, Ordering::SeqCst);
+                drop(second);
+            });
+            have_come(2);
+            let waiting = scope.spawn(move || {
+                admission.wait_for_earlier();
+                ended.load(Ordering::SeqCst)
+            });
+            ended.fetch_add(1, Ordering::SeqCst);
+            drop(first);
+            assert_eq!(waiting.join().expect("it does not panic"), 2, "both have ended");
+            let _later = admission.admit(6400);
+            assert_eq!(ended.load(Ordering::SeqCst), 2);
+        });
     }
 }

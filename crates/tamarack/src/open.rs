@@ -414,6 +414,7 @@ fn assemble(dir: &Path, options: &Resolved, parts: RecoveredParts) -> Result<Eng
         write_bytes_max: options.write_bytes_max,
         group_bytes: GROUP_BYTES.min(options.budget.total_bytes as usize / GROUP_SHARE),
         throttle,
+        large_reads: tables.storage().large_reads().clone(),
         reserve: Some(reserve.clone()),
     };
     let commits = CommitQueue::new(

@@ -491,7 +491,7 @@ impl TableCursor {
             self.data.stand_before(&handle, block);
             return Ok(false);
         }
-        if self.pieces.volume.is_large(handle.bytes) && self.table.storage.large_reads.is_large(handle.bytes as u64) {
+        if self.pieces.volume.is_large(handle.bytes) && self.table.storage.large_reads().is_large(handle.bytes as u64) {
             // The seek reads it by itself: such reads take turns.
             return Ok(false);
         }

@@ -465,7 +465,7 @@ impl Table {
     /// Reads a data block for a query. Large ones take turns, so that those in progress are
     /// bounded.
     pub(super) fn read_for_query(&self, handle: &BlockHandle, reader: Reader) -> Result<Block> {
-        let _turn = self.storage.large_reads.admit(handle.bytes as u64);
+        let _turn = self.storage.large_reads().admit(handle.bytes as u64);
         self.file.read_block(handle, reader)
     }
 

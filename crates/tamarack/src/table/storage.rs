@@ -47,7 +47,7 @@ pub struct TableStorage {
     counters: Arc<ReadCounters>,
     lookups: LookupCounters,
     /// Bounds the memory of large blocks that are being read for queries.
-    pub(super) large_reads: Admission,
+    large_reads: Arc<Admission>,
     /// Reads ahead for compactions, once it is started.
     read_ahead: OnceLock<ReadAhead>,
 }
@@ -84,7 +84,7 @@ impl TableStorage {
         let lookups = LookupCounters::new(env.clone());
         let filter_slots = FilterSlots::default();
         // A block of the largest value; see `Options::memory_bytes`.
-        let large_reads = Admission::new(Rank::LargeReads, account.budget().total_bytes / 8);
+        let large_reads = Arc::new(Admission::new(Rank::LargeReads, account.budget().total_bytes / 8));
         let (counters, read_ahead) = (Arc::default(), OnceLock::new());
         Arc::new(Self {
             env,
@@ -115,6 +115,11 @@ impl TableStorage {
     #[inline]
     pub fn pin_filters(&self) -> PinnedFilters {
         self.filter_slots.pin()
+    }
+
+    /// The turns of large blocks that are being read for queries.
+    pub fn large_reads(&self) -> &Arc<Admission> {
+        &self.large_reads
     }
 
     /// The budget for resident lower index blocks.

@@ -103,6 +103,8 @@ pub struct CommitSettings {
     pub group_bytes: usize,
     /// Write throttling: delays writers to the rate that compaction can sustain.
     pub throttle: Arc<Throttle>,
+    /// The large reads in progress, which large writes wait for while memory is over the budget.
+    pub large_reads: Arc<Admission>,
     /// Refuses puts while disk space is low.
     pub reserve: Option<Arc<Reserve>>,
 }
@@ -447,6 +449,11 @@ impl CommitQueue {
                     <= self.settings.memtables_memory_max
         };
         let is_large = self.admission.is_large(bytes);
+        // What readers take is not counted before it has been read. Without this wait, one more
+        // write after the other finds space that reads on their way are about to take.
+        if is_large && self.tree.pin().active.account().is_some_and(|account| account.over_bytes() > 0) {
+            self.settings.large_reads.wait_for_earlier();
+        }
         if has_space(is_large) {
             return Ok(());
         }

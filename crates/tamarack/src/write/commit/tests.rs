@@ -12,6 +12,7 @@ use tamarack_env::sync::atomic::{AtomicBool, Ordering};
 use tamarack_env::sync::{Mutex, Rank, thread};
 use tamarack_env::{Env, MemoryEnv, Progress, SimEnv, Work, Worker};
 
+use crate::admission::Admission;
 use crate::database::{Activity, Database};
 use crate::entry::{EntryKind, Query, Sequence};
 use crate::error::{Error, Result};
@@ -133,6 +134,7 @@ fn settings() -> CommitSettings {
         write_bytes_max: 1 << 16,
         group_bytes: 1 << 16,
         throttle: Arc::default(),
+        large_reads: Arc::new(Admission::new(Rank::LargeReads, 1 << 16)),
         reserve: None,
     }
 }
