@@ -53,7 +53,7 @@ fn main() {
         });
         let pacer = Pacer::new(&shape);
         let jobs: Vec<PacedJob> = busy.iter().take(30).map(|plan| PacedJob::of(plan, Bytes(7))).collect();
-        let load = Load { occupancy: &tree, buffered: Bytes(1), buffered_max: Bytes(2) };
+        let load = Load { occupancy: &tree, buffered: Bytes(1), buffered_max: Bytes(2), late_max: Bytes(0) };
         report(runs, &format!("pace with {} compactions in progress", jobs.len()), || {
             drop(black_box(pacer.plan(black_box(&load), &jobs)));
         });

@@ -63,7 +63,7 @@ impl MemoryStats {
 impl Stats {
     pub(crate) fn of(engine: &Engine) -> Self {
         let background = engine.scheduler.background();
-        let BackgroundSnapshot { policy, shape, state, jobs, paused, speed, space_bound } = &background;
+        let BackgroundSnapshot { policy, shape, state, jobs, paused, speed, late, space_bound } = &background;
         let counters = &engine.counters;
         let debt = jobs.iter().map(|job| job.left).sum();
         // A database opened for reading only is in good health, although it takes no writes.
@@ -85,6 +85,7 @@ impl Stats {
             levels: levels(&background, &counters.level_bytes.get()),
             jobs: jobs.iter().map(JobStats::of).collect(),
             debt_bytes: debt,
+            late_bytes: late.0,
             debt_seconds: speed.filter(|_| !paused).map(|speed| debt as f64 / speed),
             compaction_bytes_per_second: *speed,
             compactions_paused: *paused,

@@ -401,6 +401,7 @@ fn assemble(dir: &Path, options: &Resolved, parts: RecoveredParts) -> Result<Eng
         memtable_bytes_max: options.memtable_bytes_max,
         immutable_memtables_max: options.immutable_memtables_max,
         memtables_memory_max: options.memtables_memory_max,
+        late_memtables_max: options.late_memtables_max,
         compaction_rate: options.compaction_rate,
         space_bound: options.space_bound,
         filter: options.filter,

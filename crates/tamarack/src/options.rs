@@ -48,6 +48,10 @@ const DEFAULT_FILTER: &str = "blocked:bits=10,allocation=monkey";
 /// Default policy of a new database.
 pub(crate) const DEFAULT_POLICY: &str = "leveling:T=10";
 
+/// Default of `late_memtables_max`: about as many runs more as RocksDB allows before it slows
+/// writers down (20).
+const LATE_MEMTABLES_MAX: usize = 16;
+
 /// Default memory budget, in bytes.
 const MEMORY_BYTES_DEFAULT: u64 = 256 << 20;
 
@@ -208,6 +212,15 @@ options! {
         /// Upper limit on the rate of compactions, in raw bytes per second. Flushes are not
         /// limited. A limit below the rate that the writes need throttles writers.
         compaction_bytes_per_second(bytes: u64) -> u64, default "no limit", range "at least 1";
+
+        /// Maximum amount by which compactions may be late, in memtables. A compaction is late when
+        /// the level that it empties is full again before it has ended. Writers are throttled only
+        /// as the allowance is used up, so bursts of writes run at full speed, and late compactions
+        /// write less, since each takes more with it. Lookups and scans search up to so many runs
+        /// more meanwhile; when writers rest, the tree takes its shape again. With 0, writers are
+        /// throttled so that no compaction is late; likewise with a bound on space amplification
+        /// ([`Options::space_amplification_max`]), and while disk space is low.
+        late_memtables_max(count: usize) -> usize, default "16", range "from 0 on";
 
         /// Compaction policy, which gives the tree its shape: the number of levels, their
         /// capacities, and the number of runs in each. More runs per level lower write
@@ -389,6 +402,7 @@ impl Options {
             memtable_bytes_max: (memory_bytes / 2).max(advanced.memtable_bytes.unwrap_or(0)),
             write_bytes_max: (memory_bytes / 8).min(VALUE_BYTES_MAX),
             immutable_memtables_max,
+            late_memtables_max: advanced.late_memtables_max.unwrap_or(LATE_MEMTABLES_MAX),
             block_bytes: advanced.block_bytes.unwrap_or(4096),
             table_bytes: advanced.table_bytes,
             compaction_rate: advanced.compaction_bytes_per_second,
@@ -460,6 +474,7 @@ pub(crate) struct Resolved {
     pub(crate) memtable_bytes_max: u64,
     pub(crate) write_bytes_max: u64,
     pub(crate) immutable_memtables_max: usize,
+    pub(crate) late_memtables_max: usize,
     /// Memory of all memtables at which writes stall, in bytes.
     pub(crate) memtables_memory_max: u64,
     pub(crate) block_bytes: usize,
@@ -509,6 +524,7 @@ mod tests {
             ("create_if_missing", resolved.create_if_missing.to_string()),
             ("memtable_bytes", mebibytes(resolved.memtable_bytes)),
             ("immutable_memtables_max", resolved.immutable_memtables_max.to_string()),
+            ("late_memtables_max", resolved.late_memtables_max.to_string()),
             ("block_bytes", resolved.block_bytes.to_string()),
             ("table_bytes", resolved.table_bytes.map_or("of the run".to_owned(), |bytes| bytes.to_string())),
             (

@@ -10,16 +10,21 @@ pub struct Tamarack {
     name: &'static str,
     /// Of [`Shape::Default`], instead of the store's default.
     policy: Option<String>,
+    /// How late compactions may be, instead of the store's default.
+    late_memtables_max: Option<usize>,
 }
 
 impl Tamarack {
     pub fn new() -> Self {
-        Self { name: "tamarack", policy: None }
+        Self { name: "tamarack", policy: None, late_memtables_max: None }
     }
 
-    /// A variant that is named after its policy. Names live as long as the program: there are few.
-    pub fn with_policy(policy: &str) -> Self {
-        Self { name: format!("tamarack {policy}").leak(), policy: Some(policy.to_owned()) }
+    /// A variant that is named after its policy, or `POLICY late=MEMTABLES`. Names live as long as
+    /// the program: there are few.
+    pub fn with_policy(words: &str) -> Self {
+        let (policy, late) = words.split_once(" late=").map_or((words, None), |(policy, late)| (policy, Some(late)));
+        let late_memtables_max = late.map(|late| late.parse().expect("a number of memtables after late="));
+        Self { name: format!("tamarack {words}").leak(), policy: Some(policy.to_owned()), late_memtables_max }
     }
 }
 
@@ -63,6 +68,9 @@ impl Kind for Tamarack {
             .block_bytes(BLOCK_BYTES);
         if let Some(policy) = policy {
             advanced = advanced.policy(policy);
+        }
+        if let Some(late) = self.late_memtables_max {
+            advanced = advanced.late_memtables_max(late);
         }
         let advanced = advanced.memtable_bytes(place.buffer_bytes).immutable_memtables_max(MEMTABLES as usize - 1);
         let advanced = advanced.cache_bytes(place.cache_bytes).direct_io(place.direct_io);

@@ -28,9 +28,9 @@
 //!    tree exceed its [bound on space](crate::bound); is garbage due?
 //! 5. Was a run ingested: the same for its level; does it join an older run?
 //! 6. Is a memtable ready, and no flush in progress?
-//! 7. Nothing is due or in progress, and nothing has been flushed for a while: has level 1 more
-//!    runs than a tree at rest? The caller has the clock, so it asks this separately
-//!    ([`Agenda::next_at_rest`]).
+//! 7. Nothing is due or in progress, and nothing has been flushed for a while: does a level not fit
+//!    its shape, or has level 1 more runs than a tree at rest? The caller has the clock, so it asks
+//!    this separately ([`Agenda::next_at_rest`]).
 //!
 //! Questions 2 to 5 and 7 are skipped while compactions are [paused](Agenda::pause), 1 to 5 and 7
 //! while they wait for a retry. The [`planner`] chooses a compaction's inputs and target level.
@@ -171,15 +171,19 @@ impl Agenda {
     /// progress or announced.
     ///
     /// A tree of one level is seen as it will be with two, so that a small tree of a policy rests
-    /// as a large one does.
+    /// as a large one does. What would make the tree grow waits for an arrival.
     pub fn next_at_rest(&self, now: &Situation<'_>) -> Option<CompactionPlan> {
         let is_awaited = self.is_paused() || self.runs_expected > 0 || now.memtable.is_some() || !now.may_compact;
-        if is_awaited || !self.is_at_rest() || !now.in_progress.is_empty() || now.occupancy.level(1).len() < 2 {
+        if is_awaited || !self.is_at_rest() || !now.in_progress.is_empty() {
             return None;
         }
         let Design { policy, shape, .. } = now.design;
+        if (1..=shape.last()).any(|level| now.larger_shape(level).is_some()) {
+            return None;
+        }
         let larger = if shape.last() == 1 { growth::grown(policy, shape, now.occupancy.bytes()) } else { None };
-        planner::next_compaction(larger.as_ref().unwrap_or(shape), now.occupancy, &[], Occasion::Rest)
+        let plan = planner::next_compaction(larger.as_ref().unwrap_or(shape), now.occupancy, &[], Occasion::Rest);
+        plan.filter(|plan| plan.target <= shape.last())
     }
 
     /// Reports that a flush or compaction of this plan has begun and is among those in progress.

@@ -75,6 +75,12 @@ impl Filling {
         size + ((self.full_from - size) / self.batch).ceil().max(0.0) * self.batch
     }
 
+    /// Size of the level when the next batch should leave it: as [`Filling::full_at`], and for a
+    /// level that is full already [`Shape::full_from`].
+    pub fn due_at(&self, size: f64) -> f64 {
+        if size < self.full_from { self.full_at(size) } else { self.full_from }
+    }
+
     /// [`writes_per_entry()`].
     pub fn writes_per_entry(&self) -> f64 {
         self.writes_per_entry

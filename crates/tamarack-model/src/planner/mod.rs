@@ -52,10 +52,11 @@
 //! runs as needed. A batch is not examined again at the level where it comes to rest, so no byte is
 //! written twice, and a tree that fits its shape writes nothing.
 //!
-//! **Rest.** More slots in level 1 than in the next level save the rewriting of level 1 while
-//! entries arrive, and cost each lookup and scan a look at more runs. To a tree that nothing is
-//! written to they are no use: on [`Occasion::Rest`] the runs of level 1 become one. That writes
-//! at most the bytes of a full level 1. Larger levels keep their runs.
+//! **Rest.** Runs above slots, and full levels that wait, save writing while entries arrive, and
+//! cost each lookup and scan a look at more runs. To a tree that nothing is written to they are no
+//! use: on [`Occasion::Rest`] each level is made to fit its shape, as by a reshape at once. More
+//! slots in level 1 than in the next level are no use either: then the runs of level 1 become one.
+//! That writes at most the bytes of a full level 1. Larger levels keep the runs that have slots.
 //!
 //! # What the caller guarantees
 //!
@@ -284,12 +285,15 @@ fn reshape(shape: &Shape, view: &PlannerView<'_>, level: usize) -> Option<Compac
     Some(CompactionPlan { cause: Cause::Reshape { level }, inputs, buffer: Bytes::ZERO, target })
 }
 
-/// Compacts the runs of level 1 into one, if the next level has fewer slots.
+/// Makes the smallest level that does not fit its shape fit it. If all do: compacts the runs of
+/// level 1 into one, if the next level has fewer slots.
 fn rest(shape: &Shape, view: &PlannerView<'_>) -> Option<CompactionPlan> {
+    let misfit = (1..=shape.last()).find_map(|level| reshape(shape, view, level));
+    if let Some(plan) = misfit {
+        return Some(CompactionPlan { cause: Cause::Rest, ..plan });
+    }
     let has_spare_slots = shape.last() > 1 && shape.level(1).runs > shape.level(2).runs;
-    // After a change of shape it may be full: then it goes down as a whole when something arrives.
-    let rests = has_spare_slots && !is_full(shape, view, 1);
-    let inputs = all_idle(&view.runs(1)).filter(|inputs| rests && inputs.len() > 1)?;
+    let inputs = all_idle(&view.runs(1)).filter(|inputs| has_spare_slots && inputs.len() > 1)?;
     Some(CompactionPlan { cause: Cause::Rest, inputs, buffer: Bytes::ZERO, target: 1 })
 }
 

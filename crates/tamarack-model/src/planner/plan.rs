@@ -69,8 +69,8 @@ pub enum Cause {
     /// The disk lacks space for a larger compaction, which these runs were a part of; see
     /// [`CompactionPlan::part_within`].
     SpaceShort,
-    /// Nothing has been flushed for a while, and level 1 has several runs, in more slots than the
-    /// next level has.
+    /// Nothing has been flushed for a while, and a level does not fit its shape, or level 1 has
+    /// several runs, in more slots than the next level has.
     Rest,
 }
 
@@ -113,7 +113,7 @@ impl CompactionPlan {
     /// Returns true if the output is the single input under another label, so that nothing is
     /// written. A single run is rewritten only to remove garbage from it.
     pub fn is_move(&self) -> bool {
-        self.inputs.len() == 1 && matches!(self.cause, Cause::Full { .. } | Cause::Reshape { .. })
+        self.inputs.len() == 1 && matches!(self.cause, Cause::Full { .. } | Cause::Reshape { .. } | Cause::Rest)
     }
 
     /// Returns a compaction of some neighbouring inputs of this plan, at least two, for a disk that

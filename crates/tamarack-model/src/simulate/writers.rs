@@ -28,6 +28,8 @@ pub struct Writers {
     /// Worker threads, which share the device's speed evenly; each works on one job, most urgent
     /// first.
     pub workers: usize,
+    /// Memtables by which compactions may be late: the allowance of [the pace](crate::pace).
+    pub late_max: u64,
     /// True if writers are throttled; otherwise they are admitted until all memtables are full, and
     /// then stalled.
     pub throttled: bool,
@@ -44,6 +46,8 @@ pub struct Writing {
     pub stopped_longest: f64,
     /// The longest time in which bytes waited and the share was at its floor.
     pub floor_longest: f64,
+    /// The maximum lateness of a compaction, in memtables ([`PacePlan::late`]).
+    pub late_most: f64,
     /// Maximum memory of memtables in use, in memtables; a partly filled one counts its content.
     pub buffers_most: f64,
     /// For each level, level 1 first: the maximum number of runs above its slots. A compaction in
@@ -76,7 +80,8 @@ impl Tree<'_> {
         let mut pacer = Pacer::new(&self.shape);
         let (mut switched, mut steps, mut growths) = (0, 0, self.report.growths);
         while let Some(size) = buffers.get(switched) {
-            let share = self.pass_step(&pacer, writers, scene.active, scene.line > 0.0, step);
+            let (share, late) = self.pass_step(&pacer, writers, scene.active, scene.line > 0.0, step);
+            writing.late_most = writing.late_most.max(late.ratio(self.shape.buffer()));
             scene.line += writers.offered * step;
             let in_use = |tree: &Self, active| tree.buffered(active).ratio(tree.shape.buffer());
             let free = (writers.buffers as f64 - in_use(self, scene.active)).max(0.0);
@@ -107,15 +112,17 @@ impl Tree<'_> {
         writing
     }
 
-    /// One step of the device, while writers wait or do not. Returns their mean share meanwhile.
-    fn pass_step(&mut self, pacer: &Pacer, writers: &Writers, active: f64, waits: bool, step: f64) -> f64 {
+    /// One step of the device, while writers wait or do not. Returns their mean share meanwhile,
+    /// and the lateness of compactions at the most.
+    fn pass_step(&mut self, pacer: &Pacer, writers: &Writers, active: f64, waits: bool, step: f64) -> (f64, Bytes) {
         let whole = step * self.shape.buffer().as_f64();
-        let (mut budget, mut share) = (whole, 0.0);
+        let (mut budget, mut share, mut late) = (whole, 0.0, Bytes::ZERO);
         while budget > 0.0 {
             let (plan, order) = self.plan(pacer, writers, active, waits);
+            late = late.max(plan.late);
             let at_work = &order[..writers.workers.min(order.len())];
             let Some(least) = at_work.iter().map(|job| self.unfinished[*job].left).reduce(f64::min) else {
-                return f64::INFINITY;
+                return (f64::INFINITY, late);
             };
             let each = least.min(budget / at_work.len() as f64);
             let written = each * at_work.len() as f64;
@@ -126,7 +133,7 @@ impl Tree<'_> {
                 self.end(*done);
             }
         }
-        share
+        (share, late)
     }
 
     /// The plan for now, and the jobs to continue in the order of their deadlines.
@@ -138,6 +145,7 @@ impl Tree<'_> {
             occupancy: &self.occupancy,
             buffered: self.buffered(active),
             buffered_max: self.shape.buffer() * writers.buffers,
+            late_max: self.shape.buffer() * writers.late_max,
         };
         let plan = pacer.plan(&load, &jobs);
         let order = plan.order(&jobs, waits);

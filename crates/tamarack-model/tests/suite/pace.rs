@@ -6,6 +6,7 @@
 //! tables in the documentation of [`tamarack_model::pace`] are figures from here.
 
 use tamarack_model::cost::update;
+use tamarack_model::planner;
 use tamarack_model::policy::{self, Policy};
 use tamarack_model::simulate::{Pace, STEPS, Tree, Writers, Writing, simulate};
 use tamarack_model::{Bytes, Shape};
@@ -37,16 +38,36 @@ impl Story {
     /// Writers that offer `load` of what the tree digests on average; throttled, with this many
     /// workers, or let in at will beside one.
     fn new(words: &str, sizes: &[Bytes], load: f64, buffers: u64, pace: Option<usize>) -> Self {
+        Self::with_allowance(words, sizes, load, buffers, pace, 0)
+    }
+
+    /// The same where compactions may be late by so many buffers. Then writers rest until the tree
+    /// has its shape again.
+    fn with_allowance(
+        words: &str,
+        sizes: &[Bytes],
+        load: f64,
+        buffers: u64,
+        pace: Option<usize>,
+        late_max: u64,
+    ) -> Self {
         let policy: Policy = policy::parse(words).expect(words);
         let settled = simulate(&policy, BUFFER, sizes, Pace::Settled).write_amplification();
         let offered = (load / settled).min(1.0);
         let mut tree = Tree::new(&policy, BUFFER);
-        let writing =
-            tree.write(&Writers { offered, buffers, workers: pace.unwrap_or(1), throttled: pace.is_some() }, sizes);
+        let workers = pace.unwrap_or(1);
+        let writing = tree.write(&Writers { offered, buffers, workers, late_max, throttled: pace.is_some() }, sizes);
         let shape = tree.shape().clone();
         tree.settle();
         let amplification = tree.report().write_amplification();
-        let name = format!("{words}, {} buffers, load {load}, pace for {pace:?} workers", sizes.len());
+        let name =
+            format!("{words}, {} buffers, load {load}, pace for {pace:?} workers, late by {late_max}", sizes.len());
+        while tree.rest() {
+            tree.settle();
+        }
+        let runs = tree.occupancy();
+        let fits = |level| planner::fits(tree.shape(), runs, &[], level);
+        assert!((1..=tree.shape().last()).all(fits), "{name}: after a rest\n{runs}\n{}", tree.shape());
         Self { name, settled, amplification, offered, writing, shape }
     }
 
@@ -85,12 +106,12 @@ impl Story {
     }
 
     fn print(&self) {
-        let Writing { line_most, stopped_longest, floor_longest, buffers_most, .. } = &self.writing;
+        let Writing { line_most, stopped_longest, floor_longest, late_most, buffers_most, .. } = &self.writing;
         let above_slots = self.above();
         let (accepted, slowest, steady) = (self.accepted(), self.slowest(), self.steady());
         println!(
             "{}: writes {:.2} ({:.2} settled), accepted {accepted:.4}, line {line_most:.1}, stopped {stopped_longest:.2}, \
-             floor {floor_longest:.2}, slowest {slowest:.3}, steady {steady:.4}, buffers {buffers_most:.2}, above slots {above_slots:?}",
+             floor {floor_longest:.2}, late {late_most:.1}, slowest {slowest:.3}, steady {steady:.4}, buffers {buffers_most:.2}, above slots {above_slots:?}",
             self.name, self.amplification, self.settled
         );
     }
@@ -153,6 +174,46 @@ fn as_fast_as_they_can() {
             let slowest = story.slowest() / story.settled;
             assert!(slowest > 0.97 * bound, "{}: {slowest} of at most {bound}", story.name);
         }
+    }
+}
+
+/// Floods into trees whose compactions may be late: the allowance is not exceeded, no writer is
+/// stopped, and writers are faster for it, while no more is written. Level 1 has at most one run
+/// above its slots for each buffer of the allowance. At rest the tree takes its shape again.
+#[test]
+fn floods_use_the_allowance() {
+    println!("| flood of 1,000 memtables, late by at most | 0 | 4 | 16 |");
+    for words in POLICIES.into_iter().chain(["leveling:T=10,first=4", MADE_ANEW[0]]) {
+        let [punctual, short, long] =
+            [0, 4, 16].map(|late_max| Story::with_allowance(words, &equal(1000), 1e9, 2, Some(2), late_max));
+        for (story, late_max) in [(&punctual, 0.0), (&short, 4.0), (&long, 16.0)] {
+            story.print();
+            let Story { name, writing, .. } = story;
+            assert_eq!((writing.stopped_longest, writing.floor_longest), (0.0, 0.0), "{name}");
+            assert!(writing.late_most <= late_max + 1.0 / f64::from(STEPS), "{name}: {}", writing.late_most);
+            assert!(writing.buffers_most < 2.02, "{name}: {}", writing.buffers_most);
+            let above = story.above_slots_of_first() as f64;
+            assert!(above <= late_max + 2.0, "{name}: {:?}", writing.above_slots);
+            assert!(story.amplification <= punctual.amplification * 1.02, "{name}: {}", story.amplification);
+        }
+        let speeds = [&short, &long].map(|story| story.writing.mean_rate() / punctual.writing.mean_rate());
+        println!("| {words} | 1 | {:.2} | {:.2} |", speeds[0], speeds[1]);
+        assert!(speeds[0] > 0.99 && speeds[1] > 1.01, "{words}: {speeds:?} times as fast");
+    }
+}
+
+/// Writers that offer nine tenths of what a punctual tree digests on average: with the allowance
+/// they are let in at more than 98 % of that on the mean, also where the last level is about to be
+/// full and a punctual tree digests less than its mean.
+#[test]
+fn the_allowance_evens_out_cycles() {
+    for words in POLICIES {
+        let story = Story::with_allowance(words, &equal(1000), 0.9, 2, Some(2), 16);
+        story.print();
+        let Story { name, writing, .. } = &story;
+        assert_eq!((writing.stopped_longest, writing.floor_longest), (0.0, 0.0), "{name}");
+        assert!(writing.late_most <= 16.0, "{name}: {}", writing.late_most);
+        assert!(story.accepted() > 0.98, "{name}: accepted {}", story.accepted());
     }
 }
 

@@ -6,10 +6,10 @@
 
 use std::sync::Arc;
 
-use tamarack_model::Shape;
 use tamarack_model::bound::SpaceBound;
 use tamarack_model::planner::Cause;
 use tamarack_model::policy::Policy;
+use tamarack_model::{Bytes, Shape};
 
 use super::job::{Job, Task};
 use crate::format::edit::RunId;
@@ -32,6 +32,8 @@ pub struct BackgroundSnapshot {
     /// Speed of flushes and compactions while busy, in raw bytes per second; `None` if not
     /// measured.
     pub speed: Option<f64>,
+    /// Raw bytes by which a compaction is late.
+    pub late: Bytes,
     /// Upper bound on space amplification.
     pub space_bound: Option<SpaceBound>,
 }

@@ -42,6 +42,8 @@ pub(super) struct Schedule {
     /// The version whose compactions the disk's reserve counts with.
     pub(super) space_of: Option<EditNumber>,
     counted: Option<Counted>,
+    /// Bytes by which a compaction was late when writers were last paced.
+    pub(super) late: Bytes,
     /// When something was last due or in progress: what the tree's rest is measured from.
     pub(super) busy_at: Duration,
 }
@@ -72,6 +74,17 @@ pub(super) struct Startable {
     pub(super) may_compact: bool,
 }
 
+/// Raw bytes in memtables, and the limits that writers are paced by.
+#[derive(Clone, Copy)]
+pub(super) struct Ingestion {
+    /// In memtables.
+    pub(super) buffered: Bytes,
+    /// In memtables at which writers are slowed to the floor.
+    pub(super) buffered_max: Bytes,
+    /// By which compactions may be late where space amplification has no bound.
+    pub(super) late_max: Bytes,
+}
+
 impl Schedule {
     /// Makes the state of a tree that was opened at `now`, without jobs.
     pub(super) fn new(
@@ -89,6 +102,7 @@ impl Schedule {
             was_space_low: false,
             space_of: None,
             counted: None,
+            late: Bytes::ZERO,
             busy_at: now,
         }
     }
@@ -148,8 +162,8 @@ impl Schedule {
         self.with_situation(tree, contents, startable, |agenda, now| agenda.next(now))
     }
 
-    /// Returns the compaction of the tree of this version if nothing is written to it, and its raw
-    /// bytes.
+    /// Returns the compaction of the tree of this version if nothing is written to it, and the raw
+    /// bytes of its inputs.
     pub(super) fn next_at_rest(
         &mut self,
         tree: (EditNumber, &TreeVersion),
@@ -157,7 +171,10 @@ impl Schedule {
         startable: Startable,
     ) -> Option<(planner::CompactionPlan, Bytes)> {
         self.with_situation(tree, contents, startable, |agenda, now| {
-            agenda.next_at_rest(now).map(|plan| (plan, now.occupancy.level_bytes(1)))
+            let plan = agenda.next_at_rest(now)?;
+            let inputs = now.occupancy.runs().filter(|(_, run)| plan.inputs.contains(&run.id));
+            let bytes = inputs.map(|(_, run)| run.bytes).sum();
+            Some((plan, bytes))
         })
     }
 
@@ -203,12 +220,12 @@ impl Schedule {
     }
 
     /// Returns the order of jobs by deadline, as indices of the list, the most urgent first; and
-    /// the limit on the rate of writes, in raw bytes per second, `None` for no limit. `buffered` is
-    /// the raw bytes in memtables; `goes_on` is false for paused jobs, which have no deadline.
+    /// the limit on the rate of writes, in raw bytes per second, `None` for no limit. `goes_on` is
+    /// false for paused jobs, which have no deadline.
     pub(super) fn pace(
         &mut self,
         (edit, tree): (EditNumber, &TreeVersion),
-        (buffered, buffered_max): (Bytes, Bytes),
+        Ingestion { buffered, buffered_max, late_max }: Ingestion,
         writers_wait: bool,
         goes_on: impl Fn(&Job) -> bool,
     ) -> (Vec<usize>, Option<f64>) {
@@ -217,7 +234,10 @@ impl Schedule {
         let jobs = self.jobs.iter().zip(&in_progress);
         let jobs: Vec<pace::PacedJob> = jobs.map(|(job, plan)| pace::PacedJob::of(plan, left(job))).collect();
         let occupancy = &self.counted.as_ref().expect("just counted").occupancy;
-        let plan = self.design.pacer.plan(&Load { occupancy, buffered, buffered_max }, &jobs);
+        // A bound on space is a bound on what late compactions leave behind.
+        let late_max = if self.design.bound.is_some() { Bytes::ZERO } else { late_max };
+        let plan = self.design.pacer.plan(&Load { occupancy, buffered, buffered_max, late_max }, &jobs);
+        self.late = plan.late;
         let rate = self.speed.get().map(|speed| speed * plan.share).filter(|rate| rate.is_finite());
         (plan.order(&jobs, writers_wait), rate)
     }

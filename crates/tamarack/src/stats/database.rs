@@ -34,6 +34,12 @@ statistics! {
         /// when they end is not included.
         debt_bytes: u64, "raw bytes";
 
+        /// Raw bytes that have been written since the deadline of a compaction in progress, for the
+        /// latest one: 0 if none is late, at most
+        /// [`crate::AdvancedOptions::late_memtables_max`] memtables unless a change of shape has
+        /// brought deadlines forward.
+        late_bytes: u64, "raw bytes";
+
         /// Time to write the debt at the recent speed of flushes and compactions. `None` if the
         /// speed has not been measured since opening, or compactions are paused.
         debt_seconds: Option<f64>, "seconds";

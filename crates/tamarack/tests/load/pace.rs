@@ -48,6 +48,8 @@ struct Case {
     /// that make the tree's last level larger, or begin another one.
     grown: u64,
     measured: u64,
+    /// How late compactions may be.
+    late_memtables_max: usize,
 }
 
 /// How large values are.
@@ -78,6 +80,7 @@ struct Seen {
     /// How long after its due time a put returned at most.
     behind: Duration,
     runs_most: usize,
+    late_bytes_most: u64,
     /// By level, level 1 first. A compaction in progress counts as the one run that it will be.
     above_slots: Vec<usize>,
     /// The same where a level may also have as many runs as the last change of shape left there.
@@ -90,6 +93,8 @@ struct Seen {
     stats: Stats,
     /// From the first put's call until the puts' compactions have ended.
     rest: Duration,
+    /// What flushes and compactions had written then.
+    written_raw_bytes: u64,
 }
 
 impl Values {
@@ -110,11 +115,13 @@ impl Values {
 
 impl Case {
     fn small_values(policy: &'static str, grown: u64, measured: u64) -> Self {
-        Self { policy, values: Values::Hundred, memtable_bytes: 256 << 10, grown, measured }.scaled()
+        Self { policy, values: Values::Hundred, memtable_bytes: 256 << 10, grown, measured, late_memtables_max: 0 }
+            .scaled()
     }
 
     fn mixed_values(policy: &'static str, grown: u64, measured: u64) -> Self {
-        Self { policy, values: Values::Mixed, memtable_bytes: 512 << 10, grown, measured }.scaled()
+        Self { policy, values: Values::Mixed, memtable_bytes: 512 << 10, grown, measured, late_memtables_max: 0 }
+            .scaled()
     }
 
     fn scaled(self) -> Self {
@@ -122,9 +129,14 @@ impl Case {
         Self { memtable_bytes: self.memtable_bytes * times, ..self }
     }
 
+    fn late_by(self, late_memtables_max: usize) -> Self {
+        Self { late_memtables_max, ..self }
+    }
+
     fn open(&self, env: &SimEnv) -> Db {
         let advanced = AdvancedOptions::new().env(Arc::new(env.clone()));
         let advanced = advanced.memtable_bytes(self.memtable_bytes).policy(self.policy).cache_bytes(0);
+        let advanced = advanced.late_memtables_max(self.late_memtables_max);
         // Memtables are small, so that trees grow soon; pieces in which compactions read and write
         // are of the usual size, which they have with so much memory.
         let options = Options::new().memory_bytes(64 << 20).advanced(advanced);
@@ -182,6 +194,7 @@ impl Case {
         let mut seen = self.put(&env, &db, &Random::new(!seed), self.measured, arrivals);
         db.wait_for_compactions().expect("compactions");
         seen.rest = env.now() - began;
+        seen.written_raw_bytes = written_raw_bytes(&db);
         seen
     }
 }
@@ -189,6 +202,7 @@ impl Case {
 impl Seen {
     fn look(&mut self, db: &Db) {
         let stats = db.stats();
+        self.late_bytes_most = self.late_bytes_most.max(stats.late_bytes);
         self.runs_most = self.runs_most.max(stats.levels.iter().map(|level| level.runs.len()).sum());
         let levels = self.left.len().max(stats.levels.len());
         for all in [&mut self.above_slots, &mut self.above_left, &mut self.left] {
@@ -251,6 +265,11 @@ impl Seen {
             self.above_slots,
         )
     }
+}
+
+/// What flushes and compactions have written since the database was opened.
+fn written_raw_bytes(db: &Db) -> u64 {
+    db.stats().levels.iter().map(|level| level.written_raw_bytes).sum()
 }
 
 fn incompressible(bytes: usize) -> Vec<u8> {
@@ -362,6 +381,54 @@ fn moose_small_values() {
 fn moose() {
     let case = |measured| Case::mixed_values("moose:last=0.8,k=1", 60, measured);
     nine_tenths_of_each(&[1, 2], &[60, 80, 100, 120].map(case));
+}
+
+/// Floods into trees whose compactions may be late by 16 memtables, beside the same into punctual
+/// ones: no put waits long, the allowance is not exceeded, level 1 has at most one run above its
+/// slots for each memtable of it, no more is written, and writers are faster. Once they rest, the
+/// debt is paid back, and the tree has its shape again.
+#[test]
+fn floods() {
+    const LATE: usize = 16;
+    println!("{HEAD}");
+    let cases = [
+        Case::small_values("leveling:T=10,first=4", 60, 80),
+        Case::small_values("lazy-leveling:T=5", 60, 80),
+        Case::mixed_values("leveling:T=10", 40, 60),
+    ];
+    for ((name, device), case) in DEVICES.into_iter().flat_map(|device| cases.map(|case| (device, case))) {
+        let tree = case.grow(device, 1);
+        let name = format!("{name}, {}, {}", case.policy, case.values.name());
+        let punctual = case.measure(&tree, Arrivals::AtOnce, 1);
+        println!("{}", punctual.row(&format!("{name}, punctual")));
+        assert_eq!(punctual.late_bytes_most, 0, "{name}");
+        let case = case.late_by(LATE);
+        let env = tree.process_image();
+        let db = case.open(&env);
+        let flood = case.put(&env, &db, &Random::new(!1), case.measured, Arrivals::AtOnce);
+        println!(
+            "{}",
+            flood.row(&format!("{name}, late by {:.1}", flood.late_bytes_most as f64 / case.memtable_bytes as f64))
+        );
+        assert!(flood.max() < LATENCY_MAX, "{name}: a put took {:?}", flood.max());
+        let waits = flood.stats.write_stall_seconds / flood.time.as_secs_f64();
+        assert!(waits < 0.01, "{name}: {waits} of the time was spent waiting for flushes");
+        // Memtables hold their bytes already when the one before is being flushed.
+        let allowed = (LATE as u64 + 1) * case.memtable_bytes;
+        assert!(flood.late_bytes_most > 0 && flood.late_bytes_most <= allowed, "{name}: {}", flood.late_bytes_most);
+        assert!(flood.above_slots[0] <= LATE + 2, "{name}: {:?}", flood.above_slots);
+        assert!(flood.rate() > 1.05 * punctual.rate(), "{name}: {} of {}", flood.rate(), punctual.rate());
+        // Until nothing is due; then writers rest.
+        db.wait_for_compactions().expect("compactions");
+        let written = [written_raw_bytes(&db), punctual.written_raw_bytes];
+        assert!(written[0] as f64 <= 1.02 * written[1] as f64, "{name}: {written:?}");
+        env.run_until(env.now() + Duration::from_secs(600));
+        let stats = db.stats();
+        assert_eq!((stats.late_bytes, stats.debt_bytes), (0, 0), "{name}");
+        for (level, number) in stats.levels.iter().zip(1..) {
+            assert!(level.runs.len() <= level.run_slots as usize, "{name}: level {number} has {}", level.runs.len());
+        }
+    }
 }
 
 /// A leveled tree becomes MOOSE's, and leveled again, under puts that come at nine tenths of what

@@ -13,7 +13,7 @@ use super::part_space::PartSpace;
 use crate::compaction::edits;
 use crate::compaction::job::{FinishedPiece, Job, JobPart, Reached, Task};
 use crate::compaction::output::CompactionOutput;
-use crate::compaction::schedule::Schedule;
+use crate::compaction::schedule::{Ingestion, Schedule};
 use crate::database::Activity;
 use crate::error::{Error, Result};
 use crate::events::Event;
@@ -43,11 +43,15 @@ impl Scheduler {
             let memory_share = state.memtables_memory_bytes() as f64 / self.settings.memtables_memory_max as f64;
             Bytes(state.memtables_raw_bytes()).max(Bytes((buffered_max.0 as f64 * memory_share) as u64))
         };
+        // What is late takes more space until it has ended.
+        let late_memtables = if self.reserve.is_low() { 0 } else { self.settings.late_memtables_max };
+        let ingestion =
+            Ingestion { buffered, buffered_max, late_max: schedule.shape().buffer() * late_memtables as u64 };
         let version = self.manifest.version();
         let tree = (version.edit_number(), &**self.tree.of(&version));
         let (order, rate) = {
             let writers_wait = self.throttle.is_delaying(now);
-            schedule.pace(tree, (buffered, buffered_max), writers_wait, goes_on)
+            schedule.pace(tree, ingestion, writers_wait, goes_on)
         };
         self.throttle.set_rate(rate);
         if self.throttle.take_ended() {

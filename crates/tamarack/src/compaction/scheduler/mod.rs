@@ -101,6 +101,8 @@ pub struct SchedulerSettings {
     pub immutable_memtables_max: usize,
     /// Memory of all memtables at which writes stall, in bytes.
     pub memtables_memory_max: u64,
+    /// Number of memtables by which compactions may be late.
+    pub late_memtables_max: usize,
     /// Limit on the speed of compactions, in raw bytes per second; flushes are not limited.
     pub compaction_rate: Option<u64>,
     /// Upper bound on space amplification.
@@ -304,9 +306,9 @@ impl Scheduler {
         let schedule = self.schedule.lock();
         let state = self.tree.pin_scan();
         let jobs = schedule.jobs.iter().map(|job| JobProgress::of(job, state.tree())).collect();
-        let (paused, speed) = (schedule.agenda.is_paused(), schedule.speed.get());
+        let (paused, speed, late) = (schedule.agenda.is_paused(), schedule.speed.get(), schedule.late);
         let (policy, shape) = (schedule.policy().clone(), schedule.shape().clone());
-        BackgroundSnapshot { policy, shape, state, jobs, paused, speed, space_bound: self.settings.space_bound }
+        BackgroundSnapshot { policy, shape, state, jobs, paused, speed, late, space_bound: self.settings.space_bound }
     }
 
     /// Releases delayed writers, and waits for calls that hold the schedule. To be called once
