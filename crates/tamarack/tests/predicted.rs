@@ -124,9 +124,12 @@ impl Setting {
         }
     }
 
+    /// Compactions are punctual: how late they are depends on speeds, which the prediction does not
+    /// know, and late ones write less.
     fn open(&self, env: Arc<dyn Env>) -> Result<Db> {
         let advanced =
             AdvancedOptions::new().env(env).memtable_bytes(self.memtable_bytes).policy(&self.words).block_bytes(512);
+        let advanced = advanced.late_memtables_max(0);
         let advanced = self.table_bytes.map_or(advanced.clone(), |bytes| advanced.table_bytes(bytes));
         let options = Options::new().compression(self.compression).threads(self.threads).advanced(advanced);
         let bounded = |most| options.clone().space_amplification_max(most);

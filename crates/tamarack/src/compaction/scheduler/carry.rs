@@ -24,6 +24,10 @@ use crate::mistake::{self, Mistake};
 /// Delay after which a worker that skipped a job looks again: about the duration of a step.
 const SKIPPED: Duration = Duration::from_millis(4);
 
+/// Part of the allowance for late compactions that writers may use up at any speed: bursts. The
+/// rest is left for what a flood takes more smoothly.
+const BURST_SHARE: u64 = 2;
+
 /// Delay after which a worker looks whether there is space for a part now.
 const REFUSED: Duration = Duration::from_millis(500);
 
@@ -45,8 +49,8 @@ impl Scheduler {
         };
         // What is late takes more space until it has ended.
         let late_memtables = if self.reserve.is_low() { 0 } else { self.settings.late_memtables_max };
-        let ingestion =
-            Ingestion { buffered, buffered_max, late_max: schedule.shape().buffer() * late_memtables as u64 };
+        let late_max = schedule.shape().buffer() * late_memtables as u64;
+        let ingestion = Ingestion { buffered, buffered_max, late_max };
         let version = self.manifest.version();
         let tree = (version.edit_number(), &**self.tree.of(&version));
         let (order, rate) = {
@@ -54,6 +58,9 @@ impl Scheduler {
             schedule.pace(tree, ingestion, writers_wait, goes_on)
         };
         self.throttle.set_rate(rate);
+        // A burst that fills all memtables would stall writers.
+        let memtables_free = buffered_max.0.saturating_sub(buffered.0) / BURST_SHARE;
+        self.throttle.set_burst((late_max.0 / BURST_SHARE).min(memtables_free));
         if self.throttle.take_ended() {
             self.database.events.post(|| Event::WriteThrottlingEnded);
         }
