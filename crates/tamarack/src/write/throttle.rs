@@ -54,8 +54,8 @@ impl Throttle {
         self.mib_ns.store(mib_ns as u64, Ordering::Relaxed);
     }
 
-    /// Sets the raw bytes that need not wait, after writers were slower than the rate for as long as
-    /// these take at it.
+    /// Sets the raw bytes that need not wait, after writers were slower than the rate for as long
+    /// as these take at it.
     pub fn set_burst(&self, bytes: u64) {
         self.burst_bytes.store(bytes, Ordering::Relaxed);
     }

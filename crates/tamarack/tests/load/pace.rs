@@ -413,7 +413,7 @@ fn floods() {
         );
         assert!(flood.max() < LATENCY_MAX, "{name}: a put took {:?}", flood.max());
         let waits = flood.stats.write_stall_seconds / flood.time.as_secs_f64();
-        // Twice what punctual writers may: bursts fill memtables as small as these in a millisecond.
+        // Twice what punctual writers may: bursts fill memtables as small as these in no time.
         assert!(waits < 0.02, "{name}: {waits} of the time was spent waiting for flushes");
         // Memtables hold their bytes already when the one before is being flushed.
         let allowed = (LATE as u64 + 1) * case.memtable_bytes;
