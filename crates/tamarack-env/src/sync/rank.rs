@@ -41,6 +41,8 @@ pub enum Rank {
     LargeWrites,
     /// The bytes of large blocks that are being read for queries.
     LargeReads,
+    /// The turn for large reads that a step of a scan has.
+    StepTurn,
     /// The commit queue: the group that writers join, and whether somebody leads.
     CommitQueue,
     /// What only the leader of a commit group touches: the next sequence and the active memtable.

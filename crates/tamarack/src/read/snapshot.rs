@@ -250,3 +250,64 @@ impl Origin for ScanOrigin {
         self.registered.tree.database.events.noticed(error);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tamarack_env::sim::{CallKind, Failure, Fault, SimEnv};
+
+    use super::*;
+    use crate::format::block::Compression;
+    use crate::options::{AdvancedOptions, Options};
+    use crate::stats::Reader;
+
+    /// A step of a scan takes one turn for all large blocks that it reads, of three runs here, and
+    /// has none when it has ended: also if it fails, and in both directions.
+    #[test]
+    fn a_scan_has_a_turn_for_large_reads_during_its_steps_only() -> Result<()> {
+        const RUNS: usize = 3;
+        const ENTRIES: usize = 4;
+        let env = SimEnv::new(1);
+        let advanced = AdvancedOptions::new().env(Arc::new(env.clone())).policy("tiering:T=100").cache_bytes(0);
+        let options = Options::new().memory_bytes(16 << 20).threads(1).compression(Compression::None);
+        let db = options.advanced(advanced.memtable_bytes((ENTRIES * ((1 << 20) + 20)) as u64)).open("/db")?;
+        for run in 0..RUNS {
+            for number in 0..ENTRIES {
+                db.put([b'a' + (RUNS * number + run) as u8], vec![b'v'; 1 << 20])?;
+            }
+            db.flush()?;
+        }
+        let snapshot = db.snapshot();
+        let state = snapshot.registered.tree.pin();
+        assert_eq!(state.tree().runs().count(), RUNS);
+        let run = state.tree().runs().next().expect("it has some");
+        let storage = run.slices().iter().next().expect("it has a table").table().storage();
+        // Turns that have begun, and that have ended.
+        let turns = || storage.large_reads().begun_and_ended();
+        for backwards in [false, true] {
+            let (before, reads_before) = (turns().0, storage.counters().of(Reader::Scan).reads.get());
+            let mut scan = db.scan::<&[u8]>(..);
+            for number in 0..RUNS * ENTRIES {
+                assert!(if backwards { scan.next_back() } else { scan.next() }.is_some_and(|next| next.is_ok()));
+                let (begun, ended) = turns();
+                assert_eq!(begun, ended, "a turn outlasts step {number}");
+                if number == 0 {
+                    let reads = storage.counters().of(Reader::Scan).reads.get() - reads_before;
+                    assert!(reads >= RUNS as u64, "the seek reads a block of each run, but {reads} in all");
+                    assert!(begun - before <= 2, "{} turns in the first step", begun - before);
+                }
+            }
+            assert!(turns().0 >= before + (RUNS * (ENTRIES - 1)) as u64, "steps into other blocks take turns");
+        }
+        for failing in 0..RUNS as u64 {
+            let mut scan = db.scan::<&[u8]>(..);
+            env.inject(
+                Fault::new(Failure::Io).kind(CallKind::Read).from_call(env.calls_made() + 1 + failing).forever(),
+            );
+            assert!(scan.by_ref().any(|next| next.is_err()), "reads fail from read {failing} on");
+            let (begun, ended) = turns();
+            assert_eq!(begun, ended, "a turn outlasts a step that failed");
+            env.clear_faults();
+        }
+        Ok(())
+    }
+}

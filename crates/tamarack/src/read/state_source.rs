@@ -15,7 +15,8 @@
 //! Steps are those of [`MergedSource`]: each run reads its further blocks by itself. During a
 //! compaction, runs end or begin at the keys that it has not handed over yet. What is behind such a
 //! cut is read when the scan gets there, for all runs that wait at it at once. Large blocks are
-//! read one at a time, and while memory is short only where they are next ([`crate::table`]).
+//! read one at a time, and while memory is short only where they are next ([`crate::table`]); a
+//! step keeps its turn for large reads until it ends ([`crate::admission`]).
 //!
 //! Tests: `tests/suite/reads.rs`, on a simulated device that takes a fixed time for each read.
 
@@ -42,6 +43,8 @@ const CURSOR_BYTES: usize = size_of::<RunCursor>() + size_of::<MemtableOrRun>() 
 /// All entries of a pinned state. See the module's documentation.
 pub(super) struct StateSource {
     merged: MergedSource<MemtableOrRun>,
+    /// Shared by the cursors.
+    volume: Arc<ScanVolume>,
     /// Samples the latency of seeks.
     lookups: LookupCounters,
     /// Charge for the cursors. Read-ahead and pinned blocks have charges of their own.
@@ -69,7 +72,7 @@ impl StateSource {
         let runs = runs().map(|run| run.cursor(ReadPolicy::Cached).sharing(&volume, raw_bytes).into());
         let parts: Vec<_> = memtables.chain(runs).collect();
         let charge = Charge::to(state.active.account(), memory::MemoryPart::Cursors, parts.len() * CURSOR_BYTES);
-        Ok(Self { merged: MergedSource::new(parts)?, lookups: lookups.clone(), _charge: charge })
+        Ok(Self { merged: MergedSource::new(parts)?, volume, lookups: lookups.clone(), _charge: charge })
     }
 
     /// Seeks, and records the latency if the seek is sampled.
@@ -91,10 +94,12 @@ impl StateSource {
         self.settled(went)
     }
 
-    /// Completes a step: continues runs that wait, if any.
+    /// Completes a step: continues runs that wait, if any, and ends the turn for large reads.
     #[inline]
     fn settled(&mut self, went: Result<()>) -> Result<()> {
-        if self.merged.some_wait() { went.and_then(|()| self.settle()) } else { went }
+        let settled = if self.merged.some_wait() { went.and_then(|()| self.settle()) } else { went };
+        self.volume.end_step();
+        settled
     }
 
     /// Continues runs that wait at a cut, if that cut is next: all runs at the same cut together;

@@ -98,7 +98,7 @@ impl Fetch for Blocks {
             table.file.check_inside(handle)?;
             self.tally.data_block_read();
             if handle.bytes > BLOCK_BYTES_MAX {
-                let block = table.storage.share(table.read_for_query(handle, Reader::MultiGet)?);
+                let block = table.storage.share(table.read_for_lookup(handle, Reader::MultiGet)?);
                 self.known.insert(name, LackingBlock::Data(block.clone()));
                 return Ok(Some((block, BlockOrigin::Storage)));
             }

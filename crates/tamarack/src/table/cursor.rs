@@ -186,6 +186,20 @@ impl Pieces {
         }
     }
 
+    /// As [`Window::block_or_read`]. A query reads a large block in the turn of its step.
+    fn block_or_read(
+        &mut self,
+        table: &Table,
+        handle: &BlockHandle,
+        direction: Direction,
+        ahead_bytes: usize,
+    ) -> Result<Block> {
+        if self.policy == ReadPolicy::Cached && self.window.reads_alone(handle) {
+            self.volume.take_turn(table, handle);
+        }
+        self.window.block_or_read(table, handle, direction, ahead_bytes, ByteBuffer::new())
+    }
+
     /// The data block once more after its release.
     fn released_data_block(&mut self, table: &Table, handle: &BlockHandle) -> Result<SharedBlock> {
         if self.policy == ReadPolicy::Cached
@@ -193,7 +207,7 @@ impl Pieces {
         {
             return Ok(block);
         }
-        let block = self.window.block_or_read(table, handle, Direction::Forward, 0, ByteBuffer::new())?;
+        let block = self.block_or_read(table, handle, Direction::Forward, 0)?;
         Ok(self.share(table, block))
     }
 
@@ -221,7 +235,7 @@ impl Pieces {
         } else {
             self.growth.next(&self.volume).min(lower.wanted_bytes(table, direction, &self.volume))
         };
-        let block = self.window.block_or_read(table, handle, direction, ahead_bytes, ByteBuffer::new())?;
+        let block = self.block_or_read(table, handle, direction, ahead_bytes)?;
         let block = table.storage.share(block);
         let keeps_much = self.window.memory_bytes() > 2 * SEQUENTIAL_BYTES;
         if keeps_much || self.window.memory_bytes() > 0 && table.storage.account().scans_are_many() {

@@ -462,9 +462,9 @@ impl Table {
         self.index.top().handle(0).offset
     }
 
-    /// Reads a data block for a query. Large ones take turns, so that those in progress are
+    /// Reads a data block for a lookup. Large ones take turns, so that those in progress are
     /// bounded.
-    pub(super) fn read_for_query(&self, handle: &BlockHandle, reader: Reader) -> Result<Block> {
+    pub(super) fn read_for_lookup(&self, handle: &BlockHandle, reader: Reader) -> Result<Block> {
         let _turn = self.storage.large_reads().admit(handle.bytes as u64);
         self.file.read_block(handle, reader)
     }
@@ -587,7 +587,7 @@ impl Fetch for ReadThrough<'_> {
             return Ok(Some((block, BlockOrigin::Cache)));
         }
         self.tally.data_block_read();
-        let block = table.storage.share(table.read_for_query(handle, Reader::Get)?);
+        let block = table.storage.share(table.read_for_lookup(handle, Reader::Get)?);
         Ok(Some((block, BlockOrigin::Storage)))
     }
 

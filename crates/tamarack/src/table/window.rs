@@ -40,6 +40,7 @@ use tamarack_env::{AlignedBuffer, ByteBuffer};
 
 use super::ahead::{PieceAhead, PieceRead};
 use super::reader::Table;
+use crate::admission::StepTurn;
 use crate::entry::Sequence;
 use crate::error::Result;
 use crate::format::block::Block;
@@ -146,6 +147,11 @@ impl Window {
         handle.offset >= self.offset && handle.end() <= self.offset + self.bytes as u64
     }
 
+    /// Returns true if the block is not in the window and too large to be.
+    pub(super) fn reads_alone(&self, handle: &BlockHandle) -> bool {
+        handle.bytes >= SEQUENTIAL_BYTES && !self.holds(handle)
+    }
+
     /// A block of the window, checked and decoded into `space`.
     pub(super) fn block(&self, table: &Table, handle: &BlockHandle, space: ByteBuffer) -> Result<Block> {
         let start = (handle.offset - self.offset) as usize;
@@ -157,7 +163,8 @@ impl Window {
     }
 
     /// A block. If it is not in the window, the window moves to the block and what follows,
-    /// `ahead_bytes` together.
+    /// `ahead_bytes` together. A large one is read by itself ([`Window::reads_alone`]); a query has
+    /// taken a turn for that.
     pub(super) fn block_or_read(
         &mut self,
         table: &Table,
@@ -166,13 +173,10 @@ impl Window {
         ahead_bytes: usize,
         space: ByteBuffer,
     ) -> Result<Block> {
+        if self.reads_alone(handle) {
+            return table.file.read_block(handle, self.reader);
+        }
         if !self.holds(handle) {
-            if handle.bytes >= SEQUENTIAL_BYTES {
-                return match self.reader {
-                    Reader::Scan => table.read_for_query(handle, Reader::Scan),
-                    reader => table.file.read_block(handle, reader),
-                };
-            }
             self.read(table, handle, direction, ahead_bytes)?;
         }
         self.block(table, handle, space)
@@ -318,6 +322,8 @@ pub struct ScanVolume {
     to: Option<(Vec<u8>, Sequence)>,
     /// The size from which a block is large; see [`ScanVolume::releasing`]. `None` if none is.
     large_bytes: Option<usize>,
+    /// The turn for large reads of the step in progress. Compactions take none.
+    turn: StepTurn,
 }
 
 impl ScanVolume {
@@ -325,7 +331,7 @@ impl ScanVolume {
     /// `to`. Cursors may skip these; they read nothing for them.
     pub fn between(from: Option<(&[u8], Sequence)>, to: Option<(&[u8], Sequence)>) -> Self {
         let owned = |place: (&[u8], Sequence)| (place.0.to_vec(), place.1);
-        Self { used_bytes: AtomicU64::new(0), from: from.map(owned), to: to.map(owned), large_bytes: None }
+        Self { from: from.map(owned), to: to.map(owned), ..Self::default() }
     }
 
     /// Lets cursors release blocks of `large_bytes` and more, if given, while memory is short, and
@@ -339,6 +345,18 @@ impl ScanVolume {
     /// Returns true if a block of so many bytes is to be released while memory is short.
     pub(super) fn is_large(&self, bytes: usize) -> bool {
         self.large_bytes.is_some_and(|large| bytes >= large)
+    }
+
+    /// Ends a step of the scan: others may read large blocks. To be called after each one, whether
+    /// it succeeds or fails.
+    #[inline]
+    pub fn end_step(&self) {
+        self.turn.end();
+    }
+
+    /// Takes a turn to read a large block, for the rest of the step.
+    pub(super) fn take_turn(&self, table: &Table, handle: &BlockHandle) {
+        self.turn.take(table.storage.large_reads(), handle.bytes as u64);
     }
 
     /// The lower bound of the scan, if any.

@@ -124,7 +124,7 @@ pub struct CommitQueue {
     lead: Mutex<Lead>,
     publisher: Mutex<Publisher>,
     /// Bounds the memory of large writes in progress.
-    admission: Admission,
+    admission: Arc<Admission>,
     interval: Arc<IntervalSync>,
     /// Writers stopped by the current write stall.
     stalled: AtomicU32,
@@ -232,7 +232,7 @@ impl CommitQueue {
         let looked = wal.end();
         Self {
             memtable_bytes: AtomicU64::new(settings.memtable_bytes),
-            admission: Admission::new(Rank::LargeWrites, settings.write_bytes_max),
+            admission: Arc::new(Admission::new(Rank::LargeWrites, settings.write_bytes_max)),
             settings,
             env,
             wal,
