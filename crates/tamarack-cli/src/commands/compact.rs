@@ -35,7 +35,7 @@ data: levels take their new shape as data arrives, or with `tamarack reshape
 of each level and its number of runs. More runs make writes cheaper, and reads and
 space more expensive:
   leveling:T=10           one run per level, size ratio T; with ,first=4 up to four in
-                          the first level, which are compacted into one at rest
+                          the first level, compacted into one at rest (default)
   tiering:T=4             up to T runs per level, size ratio T
   lazy-leveling:T=5       up to T runs per level, one in the last level
   dostoevsky:T=5,K=4,Z=1  up to K runs per level, up to Z in the last level

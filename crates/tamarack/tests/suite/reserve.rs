@@ -156,13 +156,14 @@ fn the_reserve_follows_the_size_of_memtables() -> Result<()> {
     Ok(())
 }
 
-/// If the active run of level 1 cannot be rewritten, a flush makes a run of its own. A compaction
-/// without the temporary space that it needs does not begin, and returns that error. Both continue
-/// by themselves when there is space.
+/// If the active run of level 1, here the only one, cannot be rewritten, a flush makes a run of its
+/// own. A compaction without the temporary space that it needs does not begin, and returns that
+/// error. Both continue by themselves when there is space.
 #[test]
 fn background_work_waits_for_its_space() -> Result<()> {
     let sim = SimEnv::new(1);
     let (db, _) = open(&sim, Some(0))?;
+    db.set_policy("leveling:T=10")?;
     for number in 0..400 {
         put(&db, number)?;
     }
