@@ -100,7 +100,7 @@
 //!
 //! The allowance was never exceeded, no writer was stopped or at the floor, level 1 had at most one
 //! run above its slots for each memtable of it, and at rest all trees took their shapes again. Only
-//! where a change of shape brings deadlines forward may a compaction be later: in MOOSE up to 14
+//! where a change of shape brings deadlines forward may a compaction be later: in MOOSE up to 12
 //! memtables where 4 are allowed, with writers at the floor meanwhile.
 //!
 //! **Two memtables suffice** for [`Load::buffered_max`], the active one and the one being flushed:
