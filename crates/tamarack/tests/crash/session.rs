@@ -31,6 +31,8 @@ pub(crate) struct Settings {
     pub(crate) durability: Durability,
     pub(crate) memtable_bytes: u64,
     pub(crate) immutable_memtables_max: usize,
+    /// How late compactions may be.
+    pub(crate) late_memtables_max: usize,
     pub(crate) block_bytes: usize,
     pub(crate) table_bytes: u64,
     pub(crate) cache_bytes: u64,
@@ -96,6 +98,7 @@ impl Default for Settings {
             durability: Durability::Buffered,
             memtable_bytes: 256,
             immutable_memtables_max: 3,
+            late_memtables_max: 16,
             block_bytes: 128,
             table_bytes: 512,
             cache_bytes: 0,
@@ -113,6 +116,7 @@ impl Settings {
             .env(Arc::new(env.clone()))
             .memtable_bytes(self.memtable_bytes)
             .immutable_memtables_max(self.immutable_memtables_max)
+            .late_memtables_max(self.late_memtables_max)
             .block_bytes(self.block_bytes)
             .table_bytes(self.table_bytes)
             .cache_bytes(self.cache_bytes)

@@ -187,7 +187,7 @@ const SCRIPTED: &[(&str, Script)] = &[
     }),
     ("slices are moved", |a| {
         a.begin_with("custom:buffer 100; level 400 in 2 runs; level 1600 in 2 runs; level 9000 in 1 run").keys = 90;
-        a.settings().table_bytes = 1;
+        *a.settings() = Settings { table_bytes: 1, late_memtables_max: 0, ..*a.settings() };
         for _ in 0..10 {
             a.write(4, Buffered).flush();
         }
@@ -195,11 +195,11 @@ const SCRIPTED: &[(&str, Script)] = &[
     }),
     ("slices are moved beside parts that are copied", |a| {
         a.begin_with("custom:buffer 200; level 400 in 2 runs; level 4000 in 1 run").keys = 90;
-        *a.settings() = Settings { table_bytes: 1, threads: 3, ..*a.settings() };
+        *a.settings() = Settings { table_bytes: 1, threads: 3, late_memtables_max: 0, ..*a.settings() };
         for _ in 0..10 {
             a.write(7, Buffered).flush().background(2);
         }
-        a.power_cut(Settings { table_bytes: 1, ..DEFAULT() }).settle();
+        a.power_cut(Settings { table_bytes: 1, late_memtables_max: 0, ..DEFAULT() }).settle();
     }),
     ("a tree grows and shrinks", |a| {
         a.begin_with("tiering:T=2").keys = 40;
@@ -309,7 +309,7 @@ const SCRIPTED: &[(&str, Script)] = &[
     }),
     ("many slices are moved", |a| {
         a.begin_with("custom:buffer 100; level 400 in 2 runs; level 1600 in 2 runs; level 9000 in 1 run").keys = 120;
-        a.settings().table_bytes = 1;
+        *a.settings() = Settings { table_bytes: 1, late_memtables_max: 0, ..*a.settings() };
         for _ in 0..22 {
             a.write(4, Buffered).flush();
         }
@@ -324,7 +324,7 @@ const SCRIPTED: &[(&str, Script)] = &[
     }),
     ("many slices are moved into one run", |a| {
         a.begin_with("custom:buffer 100; level 500 in 3 runs; level 9000 in 1 run").keys = 200;
-        a.settings().table_bytes = 1;
+        *a.settings() = Settings { table_bytes: 1, late_memtables_max: 0, ..*a.settings() };
         for _ in 0..18 {
             a.write(4, Buffered).flush();
         }
@@ -370,11 +370,13 @@ fn generated(seed: u64) -> Workload {
         durability: [Buffered, Sync, TEN_MS][random.below(3) as usize],
         memtable_bytes: pick(&[1, 100, 200, 400, 1000]),
         immutable_memtables_max: pick(&[1, 2, 3, 8]) as usize,
+        // Not drawn: the stories of seeds stay as they were.
+        late_memtables_max: [0, 16, 3][(seed / 4 % 3) as usize],
         block_bytes: pick(&[64, 128, 512]) as usize,
         table_bytes: pick(&[1, 300, 1000]),
         cache_bytes: pick(&[0, 1 << 16]),
         manifest_bytes: pick(&[1, 1, 600]),
-        // Not drawn, so that the stories of seeds stay as they were.
+        // Not drawn either.
         direct_io: seed / 2 % 2 == 1,
         policy: [None, Some(POLICIES[random.below(POLICIES.len() as u64) as usize])][random.below(2) as usize],
         threads: 1 + random.below(3) as usize,
