@@ -3,6 +3,7 @@
 //! Behind the feature `internals`, which no default includes. Unstable: anything here may change
 //! with every version. A part whose tests are unit tests of its module is not here.
 
+pub use crate::admission::Admission;
 pub use crate::database::{Database, Sequences};
 pub use crate::entry::Query;
 pub use crate::journal::{Profile, Record as JournalRecord, RecordScan};

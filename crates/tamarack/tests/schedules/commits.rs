@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
+use tamarack::internals::Admission;
 use tamarack::internals::Budget;
 use tamarack::internals::Query;
 use tamarack::internals::Source;
@@ -172,6 +173,7 @@ fn settings() -> CommitSettings {
         write_bytes_max,
         group_bytes,
         throttle: Arc::default(),
+        large_reads: Arc::new(Admission::new(Rank::LargeReads, 1 << 16)),
         reserve: None,
     }
 }
