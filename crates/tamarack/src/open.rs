@@ -380,7 +380,7 @@ fn assemble(dir: &Path, options: &Resolved, parts: RecoveredParts) -> Result<Eng
         digests: options.keeps_digests(),
     };
     let output_context =
-        Arc::new(OutputContext::new(output, env.clone(), manifest.clone(), account.clone(), reserve.clone()));
+        Arc::new(OutputContext::new(output, env.clone(), manifest.clone(), tables.clone(), reserve.clone()));
     let throttle = Arc::new(Throttle::default());
     let around = SchedulerParts {
         env: env.clone(),

@@ -279,8 +279,11 @@ options! {
         cache_bytes(bytes: u64) -> u64, default "what the other parts leave of the memory budget", range "from 0 on";
 
         /// Maximum size of the index blocks of open tables that are kept beside the block cache, in
-        /// bytes. With 0 and no cache, each read of a data block costs another read of its index
-        /// block; with enough, reads without a cache are those that models of LSM-trees count.
+        /// bytes. Those of new tables are kept from when they are written, and those of other
+        /// tables are loaded after opening, until an eighth is left, which is for those that
+        /// lookups read. With 0 and no cache, each read of a data block costs another read of its
+        /// index block; with enough, reads without a cache are those that models of LSM-trees
+        /// count.
         index_bytes(bytes: u64) -> u64, default "a quarter of the cache's size", range "from 0 on";
 
         /// Minimum size at which the manifest is rewritten, in bytes; it is rewritten once it is

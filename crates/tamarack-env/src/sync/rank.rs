@@ -95,6 +95,8 @@ pub enum Rank {
     OpenFiles,
     /// The ids of obsolete tables whose files wait to be deleted.
     Garbage,
+    /// What is in memory of tables that were just written, until they are opened.
+    WrittenTables,
     /// The events that wait for the listener.
     Events,
     /// The simulator's workers of one process.

@@ -1,5 +1,5 @@
 //! [`FilterRebuild`]: which filters tables are to carry, and the one loop that gives tables other
-//! filters while they stay.
+//! filters while they stay, and loads what nobody has asked for yet.
 //!
 //! ```text
 //! choice ───────────┐
@@ -30,6 +30,14 @@
 //! A worker of its own does this, beside flushes and compactions; neither waits for the other.
 //! Nothing of it is durable: opening the database decides anew.
 //!
+//! # What it loads
+//!
+//! When nothing is left to carry out, the same steps open the tables that nobody has opened, those
+//! of young runs first, and load their lower index blocks, as far as open files and the budget for
+//! such blocks are left ([`TableFile::load_some`]). After compactions that reads nothing: builders
+//! leave what they have in memory. After the database is opened it takes a read for the end of each
+//! table and one for half a MiB of index. A table that cannot be read is left to whoever needs it.
+//!
 //! # The budget
 //!
 //! The sum of all filters keeps to the budget, but for: half a cache line of each table; the filter
@@ -38,7 +46,7 @@
 //! budget, what the next steps have not come to.
 //!
 //! Tests: `tests/suite/filter_rebuild.rs`, `tests/suite/elastic.rs`, `tests/suite/allocation.rs`,
-//! `tests/suite/observed.rs`.
+//! `tests/suite/observed.rs`, `tests/suite/cold.rs`.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock, Weak};
@@ -104,6 +112,8 @@ struct RebuildState {
     next: u64,
     /// What is left to do.
     changes: VecDeque<(Weak<TableFile>, FilterTarget)>,
+    /// Tables that may lack something in memory, young ones first.
+    loading: VecDeque<Weak<TableFile>>,
     /// The last choice that all tables were given.
     settled: Option<u64>,
     frequencies: AccessFrequencies,
@@ -234,6 +244,10 @@ impl FilterRebuild {
         let changes = changes.into_iter().map(|change| (&inputs.files[change.run][change.table], change.target));
         // Somebody may be reading a table that the tree has no more: without a filter from now on.
         let gone = gone.iter().map(|file| (file, FilterTarget::Nothing));
+        state.loading.clear();
+        state
+            .loading
+            .extend(tree.runs().flat_map(|run| run.slices().iter().map(|slice| Arc::downgrade(slice.table()))));
         state.changes.clear();
         for (file, target) in gone.chain(changes) {
             if file.shrinks_without_reading(target) {
@@ -307,6 +321,10 @@ impl FilterRebuild {
                     return Progress::More;
                 }
                 state.settled = state.decided.map(|(_, number)| number);
+                self.tree.database.progress.notify();
+                if load_some(state) {
+                    return Progress::More;
+                }
             }
             Err(error) => {
                 tracing::warn!(%error, "filter rebuild failed; it will be retried");
@@ -357,6 +375,20 @@ impl FilterRebuild {
             Ok(is_done)
         })
     }
+}
+
+/// Loads a part of a table that nobody has asked for yet. False if there is none left.
+fn load_some(state: &mut RebuildState) -> bool {
+    while let Some(table) = state.loading.front() {
+        match table.upgrade().map(|table| table.load_some()) {
+            Some(Ok(true)) => return true,
+            Some(Ok(false)) | None => {}
+            // Whoever needs the table is told.
+            Some(Err(error)) => tracing::warn!(%error, "table could not be loaded before it is needed"),
+        }
+        state.loading.pop_front();
+    }
+    false
 }
 
 impl Chosen {

@@ -21,6 +21,7 @@ use crate::mistake::{self, Mistake};
 use crate::step;
 use crate::table::{FilterSettings, TableBuilder, TableSettings, UnsyncedTable, WriteBehind};
 use crate::tree::manifest::Manifest;
+use crate::tree::table_file::{KeptWritten, TableFiles};
 use crate::write::Reserve;
 
 /// Settings of the tables that jobs write.
@@ -44,7 +45,7 @@ pub struct OutputContext {
     settings: OutputSettings,
     env: Arc<dyn Env>,
     manifest: Arc<Manifest>,
-    account: Arc<Account>,
+    tables: Arc<TableFiles>,
     reserve: Arc<Reserve>,
     /// Whether new tables store the digests of their keys.
     digests: AtomicBool,
@@ -62,6 +63,8 @@ pub struct CompactionOutput {
     open: Option<TableBuilder>,
     /// Finished tables that no edit names yet.
     finished: Vec<TableMeta>,
+    /// What is in memory of these.
+    written: Vec<KeptWritten>,
     /// The last of these, which are not durable yet.
     unsynced: VecDeque<UnsyncedTable>,
     /// Maximum number of them.
@@ -75,22 +78,22 @@ pub struct CompactionOutput {
 }
 
 impl OutputContext {
-    /// Makes a context. Tables get their numbers from `manifest`; the memory of building them is
-    /// charged to `account`.
+    /// Makes a context. Tables get their numbers from `manifest`; what building them leaves in
+    /// memory goes to `tables`, whose account is charged.
     pub fn new(
         settings: OutputSettings,
         env: Arc<dyn Env>,
         manifest: Arc<Manifest>,
-        account: Arc<Account>,
+        tables: Arc<TableFiles>,
         reserve: Arc<Reserve>,
     ) -> Self {
         let digests = AtomicBool::new(settings.digests);
-        Self { settings, env, manifest, account, reserve, digests }
+        Self { settings, env, manifest, tables, reserve, digests }
     }
 
     /// The memory account that outputs are charged to.
-    pub fn account(&self) -> &Account {
-        &self.account
+    pub fn account(&self) -> &Arc<Account> {
+        self.tables.storage().account()
     }
 
     /// Sets whether tables that begin from now on store the digests of their keys.
@@ -121,6 +124,7 @@ impl OutputContext {
             compression,
             open,
             finished,
+            written: Vec::new(),
             unsynced,
             unsynced_max,
             is_ingest,
@@ -151,14 +155,14 @@ impl OutputContext {
             digests: self.digests.load(Ordering::Relaxed),
         };
         let table = TableBuilder::create(self.env.as_ref(), &self.settings.dir, settings)?;
-        Ok((id, table.on(&self.account)))
+        Ok((id, table.on(self.account()).leaving(self.tables.storage())))
     }
 }
 
 impl CompactionOutput {
     /// Returns true if the table being built has reached its size and can end before `key`.
     pub fn is_full_before(&self, key: &[u8]) -> bool {
-        let building_max = self.output_context.account.building_bytes_max();
+        let building_max = self.output_context.account().building_bytes_max();
         let full = |t: &TableBuilder| t.file_bytes() >= self.table_bytes || t.kept_bytes() >= building_max;
         let full = self.open.as_ref().is_some_and(full);
         full && (key != self.last_key() || mistake::is_planted(Mistake::CutBetweenVersions))
@@ -171,7 +175,7 @@ impl CompactionOutput {
     /// [`Error::Io`] if no thread can be started.
     pub fn written_behind(mut self, tables: usize) -> Result<Self> {
         self.unsynced_max = tables;
-        self.writer = Some(WriteBehind::start(&self.output_context.env, &self.output_context.account)?);
+        self.writer = Some(WriteBehind::start(&self.output_context.env, self.output_context.account())?);
         Ok(self)
     }
 
@@ -253,7 +257,8 @@ impl CompactionOutput {
     /// discarded and written anew. [`Error::Stopped`] if a sync failed in another way.
     pub fn finish_table(&mut self) -> Result<()> {
         if let Some(table) = self.open.take() {
-            let (meta, file) = table.finish_unsynced()?;
+            let (meta, file, written) = table.finish_unsynced()?;
+            self.written.extend(written.map(|written| self.output_context.tables.keep_written(meta.id, written)));
             self.finished.push(meta);
             self.unsynced.push_back(file);
         }
@@ -320,6 +325,7 @@ impl CompactionOutput {
     pub fn installed(&mut self) -> Vec<TableMeta> {
         assert!(self.open.is_none(), "tables are installed when they are finished");
         self.made.clear();
+        self.written.clear();
         std::mem::take(&mut self.finished)
     }
 

@@ -7,7 +7,8 @@
 //!
 //! Memory: the write buffer, one block, and the index blocks (about 0.6 % of the table), whose
 //! checksums need offsets that are known only when all data is written; with a filter or digests
-//! also 8 bytes per key, and at the end the filter and the digests. Calls the environment only to
+//! also 8 bytes per key, and at the end the filter and the digests. Index blocks and filter may be
+//! left to whoever opens the table. Calls the environment only to
 //! create, write and sync the file.
 
 use std::cmp::Ordering;
@@ -29,6 +30,8 @@ use crate::step;
 use crate::table::FilterSettings;
 use crate::table::behind::{UnsyncedTable, WriteBehind, write_piece};
 use crate::table::filter::FilterBuilder;
+use crate::table::storage::TableStorage;
+use crate::table::written::{Leftovers, WrittenTable};
 
 /// The size of the write buffer: a disk with a seek of 8 ms still writes at 60 MB/s.
 const WRITE_BYTES: usize = 512 << 10;
@@ -91,6 +94,8 @@ pub struct TableBuilder {
     handle: Vec<u8>,
     /// The memory of the builder, as of the last block.
     charge: Charge,
+    /// What is left for whoever opens the table, if anything.
+    leftovers: Option<Leftovers>,
     /// The parts of the body behind the data, once that is written.
     body: Option<TableBody>,
 }
@@ -126,6 +131,7 @@ impl TableBuilder {
             payload: ByteBuffer::new(),
             handle: Vec::new(),
             charge: Charge::default(),
+            leftovers: None,
             body: None,
         })
     }
@@ -143,6 +149,14 @@ impl TableBuilder {
     #[must_use]
     pub fn behind(mut self, writer: &Arc<WriteBehind>) -> Self {
         self.output.writer = Some(writer.clone());
+        self
+    }
+
+    /// Leaves in memory what opening the table by `storage` needs; see
+    /// [`TableBuilder::finish_unsynced`].
+    #[must_use]
+    pub fn leaving(mut self, storage: &Arc<TableStorage>) -> Self {
+        self.leftovers = Some(Leftovers::new(storage));
         self
     }
 
@@ -230,17 +244,18 @@ impl TableBuilder {
     /// # Panics
     /// If no entry was added: there are no empty tables.
     pub fn finish(self) -> Result<TableMeta> {
-        let (meta, file) = self.finish_unsynced()?;
+        let (meta, file, _) = self.finish_unsynced()?;
         file.sync()?;
         Ok(meta)
     }
 
     /// As [`TableBuilder::finish`], but leaves the sync of the file to the caller, for when the
-    /// device has had time to write it.
+    /// device has had time to write it. With [`TableBuilder::leaving`], there is also what is left
+    /// in memory.
     ///
     /// # Panics
     /// If no entry was added.
-    pub fn finish_unsynced(mut self) -> Result<(TableMeta, UnsyncedTable)> {
+    pub fn finish_unsynced(mut self) -> Result<(TableMeta, UnsyncedTable, Option<WrittenTable>)> {
         let TableBody { digests, filter, has_units, top } = match self.body.take() {
             Some(body) => body,
             None => self.end_body()?,
@@ -260,8 +275,9 @@ impl TableBuilder {
         self.output.append(&bytes)?;
         let root_checksum = u64::from_le_bytes(*bytes.last_chunk().expect("a footer is longer than its checksum"));
         self.output.write_pending()?;
-        let TableOutput { file, path, written_bytes, .. } = self.output;
-        Ok((self.properties.into_meta(&footer, root_checksum, written_bytes), UnsyncedTable::new(file, path)))
+        let TableOutput { file, path, written_bytes, copy, .. } = self.output;
+        let written = self.leftovers.zip(copy).map(|(leftovers, end)| leftovers.finish(end));
+        Ok((self.properties.into_meta(&footer, root_checksum, written_bytes), UnsyncedTable::new(file, path), written))
     }
 
     /// Writes all but the last few blocks, of which the properties are one, after the last entry.
@@ -296,8 +312,10 @@ impl TableBuilder {
         self.lower_bytes = digests.as_ref().map_or(0, Vec::capacity) + filter_bytes;
         self.count_memory();
         self.properties.compression = self.settings.compression;
+        let digests = digests.map(|digests| self.write_block(digests)).transpose()?;
+        self.output.copy = self.leftovers.is_some().then(ByteBuffer::new);
         Ok(TableBody {
-            digests: digests.map(|digests| self.write_block(digests)).transpose()?,
+            digests,
             has_units: filter.as_ref().is_some_and(|filter| filter.kind() == FilterKind::Elastic),
             filter: filter.map(|filter| self.write_filter(&filter)).transpose()?,
             top,
@@ -362,11 +380,17 @@ impl TableBuilder {
     /// Writes the lower index blocks and returns the payload of the top index.
     fn write_lower_blocks(&mut self) -> Result<ByteBuffer> {
         let mut top = BlockBuilder::new(INDEX_RESTART_INTERVAL);
-        for (key, sequence, payload) in std::mem::take(&mut self.lower) {
-            let handle = self.write_block(payload)?;
+        let lower = std::mem::take(&mut self.lower);
+        let bytes = lower.iter().map(|(_, _, payload)| payload.capacity() as u64).sum();
+        let are_left = self.leftovers.as_mut().is_some_and(|leftovers| leftovers.reserve(bytes));
+        for (key, sequence, payload) in lower {
+            let (handle, stored) = self.write_payload(payload)?;
             self.handle.clear();
             handle.encode(&mut self.handle);
             top.add(&fence_entry(&key, sequence, &self.handle));
+            if let Some(leftovers) = self.leftovers.as_mut().filter(|_| are_left) {
+                leftovers.add_lower(stored);
+            }
         }
         let mut payload = ByteBuffer::new();
         top.finish_into(&mut payload);
@@ -387,10 +411,14 @@ impl TableBuilder {
 
     /// Writes an uncompressed block.
     fn write_block(&mut self, payload: impl Into<ByteBuffer>) -> Result<BlockHandle> {
-        let mut payload = payload.into();
+        Ok(self.write_payload(payload.into())?.0)
+    }
+
+    /// As [`TableBuilder::write_block`]; returns the stored block as well.
+    fn write_payload(&mut self, mut payload: ByteBuffer) -> Result<(BlockHandle, ByteBuffer)> {
         let handle = self.block_encoder.finish_block(&mut payload, Compression::None, self.output.end());
         self.output.append(&payload)?;
-        Ok(handle)
+        Ok((handle, payload))
     }
 }
 
@@ -411,6 +439,8 @@ struct TableOutput {
     pending: ByteBuffer,
     /// The size at which `pending` is written.
     write_bytes: usize,
+    /// A copy of all that is appended from some point on, if wanted.
+    copy: Option<ByteBuffer>,
     /// The worker that writes, if not this thread.
     writer: Option<Arc<WriteBehind>>,
 }
@@ -420,7 +450,8 @@ impl TableOutput {
         let file =
             env.create(&path, step::TABLE_CREATE).map_err(|source| Error::io(step::TABLE_CREATE.0, &path, source))?;
         let path = Arc::new(path);
-        Ok(Self { file, path, written_bytes: 0, pending: ByteBuffer::new(), write_bytes: WRITE_BYTES, writer: None })
+        let (pending, copy, writer) = (ByteBuffer::new(), None, None);
+        Ok(Self { file, path, written_bytes: 0, pending, write_bytes: WRITE_BYTES, copy, writer })
     }
 
     /// The offset of the next byte.
@@ -429,6 +460,7 @@ impl TableOutput {
     }
 
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.copy.iter_mut().for_each(|copy| copy.extend_from_slice(bytes));
         if self.pending.len() + bytes.len() > self.write_bytes {
             self.write_pending()?;
         }

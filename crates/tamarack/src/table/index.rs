@@ -3,8 +3,8 @@
 //!
 //! ```text
 //! top index      ├──────┬──────┬──────┤    in memory while the table is open
-//! lower blocks   ├┬┬┬┬┬┤├┬┬┬┬┬┤├┬┬┬┬┬┤    read when first needed; then resident within the budget,
-//! data blocks    ▪▪▪▪▪▪ ▪▪▪▪▪▪ ▪▪▪▪▪▪      else in the cache
+//! lower blocks   ├┬┬┬┬┬┤├┬┬┬┬┬┤├┬┬┬┬┬┤    resident within the budget, else in the cache or
+//! data blocks    ▪▪▪▪▪▪ ▪▪▪▪▪▪ ▪▪▪▪▪▪      read when needed
 //! ```
 //!
 //! A resident lower block stays until the table is closed, and lookups borrow it: no hash table is
@@ -52,12 +52,23 @@ impl IndexBudget {
         self.account.keep(bytes, self.capacity_bytes)
     }
 
+    /// Takes `bytes` for blocks that nobody has asked for yet, if they are left: the last eighth of
+    /// the budget is for those that lookups ask for.
+    pub(super) fn take_unasked(&self, bytes: u64) -> bool {
+        self.account.keep(bytes, self.capacity_bytes - self.capacity_bytes / 8)
+    }
+
+    /// What is left for blocks that nobody has asked for yet, in bytes.
+    pub(super) fn left_unasked_bytes(&self) -> u64 {
+        (self.capacity_bytes - self.capacity_bytes / 8).saturating_sub(self.used_bytes())
+    }
+
     /// What is left, in bytes.
     pub(super) fn left_bytes(&self) -> u64 {
         self.capacity_bytes.saturating_sub(self.used_bytes())
     }
 
-    fn give_back(&self, bytes: u64) {
+    pub(super) fn give_back(&self, bytes: u64) {
         self.account.let_go(bytes);
     }
 }
@@ -121,10 +132,25 @@ impl Index {
 
     /// Makes the lower block of the fence `top` resident; false if the budget is used up.
     pub(super) fn keep(&self, top: usize, fences: &SharedFences, budget: &IndexBudget) -> bool {
+        self.keep_if(top, fences, budget, IndexBudget::take)
+    }
+
+    /// As [`Index::keep`], for a block that nobody has asked for yet.
+    pub(super) fn keep_unasked(&self, top: usize, fences: &SharedFences, budget: &IndexBudget) -> bool {
+        self.keep_if(top, fences, budget, IndexBudget::take_unasked)
+    }
+
+    fn keep_if(
+        &self,
+        top: usize,
+        fences: &SharedFences,
+        budget: &IndexBudget,
+        take: impl FnOnce(&IndexBudget, u64) -> bool,
+    ) -> bool {
         if self.resident[top].get().is_some() {
             return true;
         }
-        if !budget.take(fences.memory_bytes() as u64) {
+        if !take(budget, fences.memory_bytes() as u64) {
             return false;
         }
         // Another thread may have been faster.
@@ -132,6 +158,11 @@ impl Index {
             budget.give_back(fences.memory_bytes() as u64);
         }
         true
+    }
+
+    /// The first lower block that is not resident.
+    pub(super) fn first_lacking(&self) -> Option<usize> {
+        self.resident.iter().position(|block| block.get().is_none())
     }
 
     /// Returns the resident lower blocks to the budget, when the table is closed.

@@ -6,9 +6,11 @@
 //!                                               become resident, up to `LOWER_BYTES`
 //! ```
 //!
-//! A table that was just written or opened has none of them in memory. Its first lookups would read
-//! one after the other, and each is used by many more. Where the budget for resident blocks is
-//! used up, only the block itself is read, and goes to the cache.
+//! They are in memory before they are needed as long as seven eighths of the budget last: the
+//! builder of a table leaves them ([`WrittenTable`](super::WrittenTable)), and background work
+//! loads those of other tables in large pieces ([`Table::load_lower`]). Beyond that, a lookup reads
+//! what it lacks, together with those that follow: each is used by many more. Where the budget for
+//! resident blocks is used up, only the block itself is read, and goes to the cache.
 //!
 //! Compactions read them in pieces of the same size, and keep none.
 
@@ -26,6 +28,10 @@ use crate::stats::Reader;
 /// Upper bound on the lower index blocks that are read together, in bytes: those of about eight
 /// MiB of data.
 pub(super) const LOWER_BYTES: u64 = 64 << 10;
+
+/// Upper bound on the lower index blocks that background work reads together, in bytes: a few
+/// milliseconds of a disk, and much less of an SSD.
+const LOADED_BYTES: u64 = 512 << 10;
 
 impl Table {
     /// The lower index block of the fence `top`, if it is resident or in the cache.
@@ -67,10 +73,14 @@ impl Table {
     /// # Errors
     /// If the block is not inside the file.
     pub(super) fn lower_piece(&self, top: usize) -> Result<(u64, u64)> {
+        self.piece_of_lower(top, LOWER_BYTES.min(self.storage.index_budget().left_bytes()))
+    }
+
+    /// As [`Table::lower_piece`], of at most `bytes_max`, but always with the first block.
+    fn piece_of_lower(&self, top: usize, bytes_max: u64) -> Result<(u64, u64)> {
         let fences = self.index.top();
         let first = fences.handle(top);
         self.file.check_inside(&first)?;
-        let bytes_max = LOWER_BYTES.min(self.storage.index_budget().left_bytes());
         let mut end = first.end();
         for at in top + 1..fences.len() {
             let next = fences.handle(at);
@@ -112,9 +122,59 @@ impl Table {
         Ok(first)
     }
 
+    /// Loads lower index blocks that nobody has asked for yet, in one read of bounded size. False
+    /// if there was nothing to load, or their budget is used up but for the part that lookups may
+    /// take.
+    ///
+    /// # Errors
+    /// If they cannot be read, or one is damaged.
+    pub fn load_lower(&self) -> Result<bool> {
+        let Some(first) = self.index.first_lacking() else { return Ok(false) };
+        let budget = self.storage.index_budget();
+        let bytes_max = LOADED_BYTES.min(budget.left_unasked_bytes());
+        let (start, end) = self.piece_of_lower(first, bytes_max)?;
+        if end - start > bytes_max {
+            return Ok(false);
+        }
+        let bytes = self.file.read(start, (end - start) as usize, Reader::Upkeep)?;
+        let handles = (first..self.index.top().len()).map(|top| (top, self.index.top().handle(top)));
+        for (top, handle) in handles.take_while(|(_, handle)| handle.end() <= end) {
+            let stored = &bytes[(handle.offset - start) as usize..][..handle.bytes];
+            let block = self.file.decode_block(stored, &handle, ByteBuffer::new(), Reader::Upkeep)?;
+            if !self.index.keep_unasked(top, &self.decode_lower(top, &block, Reader::Upkeep)?, budget) {
+                // Decoded it is larger than stored.
+                return Ok(top > first);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Makes lower index blocks resident that the table's builder left, as they are stored.
+    pub(super) fn keep_written(&self, lower: &[ByteBuffer]) {
+        for (top, stored) in lower.iter().enumerate() {
+            let handle = self.index.top().handle(top);
+            let block = self.file.open_in_memory(stored, &handle);
+            let fences = match block.and_then(|block| self.fences_of(top, &block)) {
+                Ok(fences) => fences,
+                Err(error) => {
+                    // The file may be sound: whoever needs the block reads it.
+                    tracing::error!(%error, "an index block was damaged in memory after it was written");
+                    return;
+                }
+            };
+            if !self.index.keep_unasked(top, &fences, self.storage.index_budget()) {
+                return;
+            }
+        }
+    }
+
     /// Decodes the lower index block of the fence `top`, which was read for `reader`.
     pub(super) fn decode_lower(&self, top: usize, block: &Block, reader: Reader) -> Result<SharedFences> {
         self.file.counters().of(reader).index_blocks.add(1);
+        self.fences_of(top, block)
+    }
+
+    fn fences_of(&self, top: usize, block: &Block) -> Result<SharedFences> {
         let (key, sequence) = self.index.top().place(top);
         let fences = Fences::decode(block, (&key, sequence));
         let fences = fences.map_err(|flaw| self.file.flaw(flaw, self.index.top().handle(top).offset))?;

@@ -33,6 +33,7 @@ mod reader;
 mod storage;
 mod verify;
 mod window;
+mod written;
 
 pub use behind::{UnsyncedTable, WriteBehind};
 pub use blocks::{BlockName, Blocks, Lacking, SearchProgress};
@@ -48,6 +49,7 @@ pub use tamarack_filter::{FilterKind, kind_to_number};
 pub use tamarack_model::filter::FilterSettings;
 pub use tamarack_model::filter_plan::FilterTarget;
 pub use window::ScanVolume;
+pub use written::WrittenTable;
 
 #[cfg(test)]
 mod tests;

@@ -90,6 +90,11 @@ impl OpenFiles {
         Ok(pooled)
     }
 
+    /// Returns true if another file can be opened without closing one.
+    pub(super) fn can_open_another(&self) -> bool {
+        self.clock.lock().open.len() < self.max
+    }
+
     /// How many reads of one queue may be in flight: their files are open, in the circle or not.
     pub(super) fn in_flight_max(&self) -> usize {
         (self.max / 16).max(1)

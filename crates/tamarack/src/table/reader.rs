@@ -21,6 +21,7 @@ use super::filter_slots::PinnedFilters;
 use super::index::{DataBlockPosition, Index, Lower};
 use super::open_files::PooledFile;
 use super::storage::TableStorage;
+use super::written::WrittenTable;
 use crate::cache::{Finding, Holder};
 use crate::entry::{Entry, Query, Sequence};
 use crate::error::{Error, Result};
@@ -105,18 +106,19 @@ impl Table {
     /// Opens the table that `meta` describes, in `dir`. [`Error::Corruption`] if the file is not
     /// that table; [`Error::Unsupported`] if a newer version wrote it.
     pub fn open(storage: &Arc<TableStorage>, dir: &Path, database: u64, meta: &TableMeta) -> Result<Arc<Self>> {
-        Self::open_with(storage, dir, database, meta, FilterTarget::Stored)
+        Self::open_with(storage, dir, database, meta, FilterTarget::Stored, None)
     }
 
     /// As [`Table::open`], with a filter that may differ from the stored one. If it cannot be
     /// built, the table has a stored one that is not larger, or none; [`Table::digest_damage`] may
-    /// tell the reason.
+    /// tell the reason. What there is of `written` is not read.
     pub fn open_with(
         storage: &Arc<TableStorage>,
         dir: &Path,
         database: u64,
         meta: &TableMeta,
         target: FilterTarget,
+        written: Option<WrittenTable>,
     ) -> Result<Arc<Self>> {
         let path = FileName::Table(meta.id.0).path(dir);
         let opened = storage.open(&path);
@@ -125,11 +127,10 @@ impl Table {
             let what = format!("the file has {} bytes, but the manifest recorded {}", file.bytes, meta.file_bytes);
             return Err(file.corruption(file.bytes.min(meta.file_bytes), what));
         }
-        let tail = file.read_tail(match filter::FilterOrigin::of(target, meta, true) {
-            filter::FilterOrigin::Stored => meta.filter_bits / 8,
-            filter::FilterOrigin::Units(bits) => meta.filter_bits.min(bits) / 8,
-            filter::FilterOrigin::Nowhere | filter::FilterOrigin::Digests(_) => 0,
-        })?;
+        let (tail, lower) = match written {
+            Some(written) => written.into_parts(),
+            None => (file.read_end(target, meta)?, Vec::new()),
+        };
         let (footer, root_checksum) = file.footer(&tail)?;
         if root_checksum != meta.root_checksum {
             return Err(
@@ -149,19 +150,10 @@ impl Table {
         storage.cache().table_opened(meta.raw_bytes);
         let (meta, storage) = (meta.clone(), storage.clone());
         let (samples, origin) = (TableSamples::default(), Mutex::new(Rank::TableFilter, origin));
-        Ok(Arc::new(Self {
-            file,
-            footer,
-            meta,
-            index,
-            storage,
-            slot,
-            units,
-            origin,
-            digest_damage,
-            samples,
-            _charge: charge,
-        }))
+        let table =
+            Self { file, footer, meta, index, storage, slot, units, origin, digest_damage, samples, _charge: charge };
+        table.keep_written(&lower);
+        Ok(Arc::new(table))
     }
 
     /// The units of its stored filter in memory, if that is elastic.
@@ -647,10 +639,19 @@ impl BlockFile {
         &self,
         stored: &[u8],
         handle: &BlockHandle,
-        mut space: ByteBuffer,
+        space: ByteBuffer,
         reader: Reader,
     ) -> Result<Block> {
         self.counters.of(reader).blocks.add(1);
+        self.decode_into(stored, handle, space)
+    }
+
+    /// As [`BlockFile::decode_block`], of bytes that were not read.
+    pub(super) fn open_in_memory(&self, stored: &[u8], handle: &BlockHandle) -> Result<Block> {
+        self.decode_into(stored, handle, ByteBuffer::new())
+    }
+
+    fn decode_into(&self, stored: &[u8], handle: &BlockHandle, mut space: ByteBuffer) -> Result<Block> {
         let opened = open_block_into(stored, self.place, handle, &mut space);
         opened.and_then(|()| Block::decode(space)).map_err(|flaw| self.flaw(flaw, handle.offset))
     }
@@ -774,6 +775,15 @@ impl BlockFile {
         let Some(handle) = &footer.digests else { return Ok(None) };
         let payload = self.block_near_end(handle, &[])?;
         filter::decode_digests(&payload, footer.place()).map(Some).map_err(|what| self.corruption(handle.offset, what))
+    }
+
+    /// Reads the end of the file, which includes what a filter with that target needs.
+    fn read_end(&self, target: FilterTarget, meta: &TableMeta) -> Result<ByteBuffer> {
+        self.read_tail(match filter::FilterOrigin::of(target, meta, true) {
+            filter::FilterOrigin::Stored => meta.filter_bits / 8,
+            filter::FilterOrigin::Units(bits) => meta.filter_bits.min(bits) / 8,
+            filter::FilterOrigin::Nowhere | filter::FilterOrigin::Digests(_) => 0,
+        })
     }
 
     /// Reads the end of the file, which includes a filter of `filter_bytes`.

@@ -157,6 +157,11 @@ impl TableStorage {
         self.files.open(path)
     }
 
+    /// Returns true if a file can be opened without closing another.
+    pub fn can_open_another_file(&self) -> bool {
+        self.files.can_open_another()
+    }
+
     /// Starts the worker that reads ahead for compactions. Its owner must stop it.
     ///
     /// # Errors

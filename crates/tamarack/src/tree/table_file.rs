@@ -9,6 +9,7 @@
 //!
 //! Tests: here, and through versions in `tree/tests`.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -23,7 +24,7 @@ use crate::format::meta::{TableId, TableMeta};
 use crate::memory::{Charge, MemoryPart};
 use crate::stats::{RunLookups, sampled_lately};
 use crate::table::{
-    FilterKind, FilterOutcome, FilterTarget, Table, TableStorage, UnitsOfTable, bits_of, kind_to_number,
+    FilterKind, FilterOutcome, FilterTarget, Table, TableStorage, UnitsOfTable, WrittenTable, bits_of, kind_to_number,
 };
 
 /// The tables of a database: how they are opened, and which are garbage.
@@ -34,6 +35,8 @@ pub struct TableFiles {
     /// `f64`, as bits.
     elastic_bits_per_entry: AtomicU64,
     garbage: Mutex<Vec<Arc<TableMeta>>>,
+    /// What is in memory of tables that no edit has named yet.
+    written: Mutex<BTreeMap<TableId, WrittenTable>>,
     /// Bytes of files that the current version does not reference and that still exist.
     pending_bytes: AtomicU64,
     /// Woken when there is garbage.
@@ -58,7 +61,16 @@ impl TableFiles {
         let (garbage, collector, pending_bytes) =
             (Mutex::new(Rank::Garbage, Vec::new()), OnceLock::new(), AtomicU64::new(0));
         let elastic_bits_per_entry = AtomicU64::new(elastic_bits_per_entry.to_bits());
-        Arc::new(Self { storage, dir: dir.to_owned(), elastic_bits_per_entry, garbage, pending_bytes, collector })
+        let written = Mutex::new(Rank::WrittenTables, BTreeMap::new());
+        Arc::new(Self {
+            storage,
+            dir: dir.to_owned(),
+            elastic_bits_per_entry,
+            garbage,
+            written,
+            pending_bytes,
+            collector,
+        })
     }
 
     /// Sets the bits per entry of elastic filters of tables that are opened from now on.
@@ -72,8 +84,19 @@ impl TableFiles {
     }
 
     /// Returns the storage by which tables are read.
-    pub fn storage(&self) -> &TableStorage {
+    pub fn storage(&self) -> &Arc<TableStorage> {
         &self.storage
+    }
+
+    /// Keeps what is in memory of a table that was just written, until an edit names the table or
+    /// the returned value is dropped.
+    pub fn keep_written(self: &Arc<Self>, table: TableId, written: WrittenTable) -> KeptWritten {
+        self.written.lock().insert(table, written);
+        KeptWritten { files: self.clone(), table }
+    }
+
+    fn take_written(&self, table: TableId) -> Option<WrittenTable> {
+        self.written.lock().remove(&table)
     }
 
     /// Takes the garbage: tables that neither a slice of the current version nor a reader
@@ -105,6 +128,20 @@ impl TableFiles {
     }
 }
 
+/// What is in memory of a table, until an edit names it.
+#[derive(Debug)]
+pub struct KeptWritten {
+    files: Arc<TableFiles>,
+    table: TableId,
+}
+
+impl Drop for KeptWritten {
+    fn drop(&mut self) {
+        // Not while the lock is held: memory that becomes free is given to the cache.
+        drop(self.files.take_written(self.table));
+    }
+}
+
 /// Approximate memory per table in the runs of a version, in bytes.
 const SLICE_BYTES: usize = 100;
 
@@ -114,8 +151,8 @@ pub struct TableFile {
     meta: Arc<TableMeta>,
     files: Arc<TableFiles>,
     opened: OnceLock<Arc<Table>>,
-    /// Locked while the table is opened, which reads its file.
-    opening: Mutex<()>,
+    /// Locked while the table is opened, which reads its file, but for what its builder has left.
+    opening: Mutex<Option<WrittenTable>>,
     /// The target filter. Locked only to read it, to set it, and to make the table an open one.
     target: Mutex<FilterTarget>,
     obsolete: AtomicBool,
@@ -130,7 +167,8 @@ impl TableFile {
             files.storage.account().charge(MemoryPart::Tables, size_of::<Self>() + meta.memory_bytes() + SLICE_BYTES);
         let per_entry = f64::from_bits(files.elastic_bits_per_entry.load(Ordering::Relaxed));
         let bits = (per_entry * meta.entries as f64) as u64;
-        let (opened, opening) = (OnceLock::new(), Mutex::new(Rank::TableOpening, ()));
+        let written = files.take_written(meta.id);
+        let (opened, opening) = (OnceLock::new(), Mutex::new(Rank::TableOpening, written));
         let (target, obsolete) = (Mutex::new(Rank::TableTarget, FilterTarget::Units(bits)), AtomicBool::new(false));
         let sampled_before = files.storage.lookups().sampled();
         Arc::new(Self { database, meta, files, opened, opening, target, obsolete, sampled_before, _charge: charge })
@@ -180,13 +218,14 @@ impl TableFile {
 
     #[cold]
     fn open_now(&self) -> Result<&Arc<Table>> {
-        let _opening = self.opening.lock();
+        let mut written = self.opening.lock();
         // Another thread may have been faster.
         if let Some(table) = self.opened.get() {
             return Ok(table);
         }
         let mut target = self.target();
-        let table = Table::open_with(&self.files.storage, &self.files.dir, self.database, &self.meta, target)?;
+        let table =
+            Table::open_with(&self.files.storage, &self.files.dir, self.database, &self.meta, target, written.take())?;
         loop {
             // Whoever sets another target from here on finds the table open.
             let wanted = self.target.lock();
@@ -199,6 +238,20 @@ impl TableFile {
             target = *wanted;
             drop(wanted);
             table.set_filter(target)?;
+        }
+    }
+
+    /// Loads a part of what lookups need beside data blocks: opens the table, or reads some of its
+    /// lower index blocks, as far as memory and open files are left for what nobody has asked for.
+    /// False if there is nothing more to load.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or is damaged.
+    pub fn load_some(&self) -> Result<bool> {
+        match self.opened.get() {
+            Some(table) => table.load_lower(),
+            None if self.files.storage.can_open_another_file() => self.open_now().map(|_| true),
+            None => Ok(false),
         }
     }
 
