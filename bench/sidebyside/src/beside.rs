@@ -25,7 +25,7 @@ use crate::plan::{Database, Plan, Reads};
 use crate::process::Worker;
 use crate::rows::Row;
 use crate::slice::{Marks, Sample};
-use crate::stores::{self, Kind, Shape};
+use crate::stores::{self, Kind};
 use crate::worker::{Answer, Closed, Loaded, Question};
 
 /// Where and how to measure.
@@ -163,7 +163,7 @@ impl Run<'_> {
 
     fn kinds_for(&self, database: &Database) -> Vec<&dyn Kind> {
         let kinds = self.kinds.iter().map(AsRef::as_ref);
-        kinds.filter(|kind| database.shape == Shape::Leveled || !kind.has_one_shape()).collect()
+        kinds.filter(|kind| kind.takes(database.shape)).collect()
     }
 
     fn base(&self, kind: &dyn Kind, database: &Database) -> PathBuf {
@@ -345,7 +345,7 @@ impl Results {
         };
         let engine = |kind: &dyn Kind| EngineFacts {
             name: kind.name().to_owned(),
-            version: format!("{} {}", kind.package(), machine::version(kind.package())),
+            version: format!("{} {}", kind.package(), kind.version()),
             setup: kind.setup().to_owned(),
             has_one_shape: kind.has_one_shape(),
         };

@@ -197,7 +197,7 @@ fn report(
     line("* Engines, of whose settings those of leveled trees hold here:".to_owned());
     for engine in engines {
         let (name, package) = (engine.name(), engine.package());
-        line(format!("  * {name} ({package} {}): {}.", machine::version(package), engine.setup()));
+        line(format!("  * {name} ({package} {}): {}.", engine.version(), engine.setup()));
     }
     line(format!("* Command: `{command}`\n\n{HEADING}\n|---|---|{}", "---:|".repeat(8)));
     for (load, name, runs) in rows {

@@ -138,7 +138,7 @@ fn report(
         let (name, package) = (engine.name(), engine.package());
         line(format!(
             "* {name} ({package} {}), of whose settings those of unmerged runs hold here: {}.",
-            machine::version(package),
+            engine.version(),
             engine.setup()
         ));
     }

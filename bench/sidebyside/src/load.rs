@@ -37,8 +37,8 @@ pub fn copy(base: &Path, copy: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Tables of Tamarack, of RocksDB, and of fjall, which keeps them in a directory.
+/// Tables of Tamarack and of RocksDB, of LevelDB, and of fjall, which keeps them in a directory.
 fn is_table(file: &Path) -> bool {
     let ending = file.extension().and_then(|ending| ending.to_str());
-    ending == Some("sst") || file.parent().is_some_and(|parent| parent.ends_with("tables"))
+    matches!(ending, Some("sst" | "ldb")) || file.parent().is_some_and(|parent| parent.ends_with("tables"))
 }

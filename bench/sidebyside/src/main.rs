@@ -17,7 +17,7 @@ usage: sidebyside [OPTIONS]
   --threads LIST       numbers of writing threads                                                        [1,2]
   --workloads LIST     some of fillrandom,fillseq                                                        [all]
   --durability LIST    some of buffered,sync                                                             [all]
-  --engines LIST       some of tamarack,rocksdb,fjall,redb                                               [all]
+  --engines LIST       some of tamarack,rocksdb,leveldb,fjall,redb                                       [all]
   --report FILE        write a Markdown report there                        [results/DATE-fills-MACHINE.md]
   --no-report          only print it";
 

@@ -10,15 +10,15 @@ use crate::slice::Sample;
 
 /// The engines compared with Tamarack, and the variants in [`Results`] that stand for each: the
 /// fastest of them, row by row.
-const RIVALS: [(&str, &[&str]); 3] =
-    [("RocksDB", &["rocksdb", "rocksdb hcc"]), ("fjall", &["fjall"]), ("redb", &["redb"])];
+const RIVALS: [(&str, &[&str]); 4] =
+    [("RocksDB", &["rocksdb", "rocksdb hcc"]), ("LevelDB", &["leveldb"]), ("fjall", &["fjall"]), ("redb", &["redb"])];
 
 const OWN: &str = "tamarack";
 
 /// All that was measured.
 pub fn markdown(results: &Results, notes: &str) -> String {
     let lines = lines(results);
-    let mut text = format!("# Tamarack beside RocksDB, fjall and redb, {}\n\n", results.circumstances.date);
+    let mut text = format!("# Tamarack beside other stores, {}\n\n", results.circumstances.date);
     text += &preface(results);
     text += &at_a_glance(results, &lines);
     text += &behind(results, &lines, notes);

@@ -186,7 +186,7 @@ impl Open {
 
     fn slice(&mut self, row: &Row, seed: u64, time: Duration, noise: &[u8]) -> io::Result<Answer> {
         if self.evicts {
-            machine::evict(&self.dir)?;
+            self.store.evict(&self.dir)?;
         }
         let time = time * row.longer;
         let works = self.maker.slice(row, seed, self.reads.most_operations(time));

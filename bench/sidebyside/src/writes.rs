@@ -180,7 +180,7 @@ impl Results {
         };
         let engine = |kind: &dyn Kind| EngineFacts {
             name: kind.name().to_owned(),
-            version: format!("{} {}", kind.package(), machine::version(kind.package())),
+            version: format!("{} {}", kind.package(), kind.version()),
             setup: kind.default_setup().to_owned(),
         };
         Self {

@@ -13,6 +13,7 @@ const UNSAFE_PLACES: &[&str] = &[
     "crates/tamarack-env/src/os/",
     "crates/tamarack-env/src/pages.rs",
     "bench/device/src/registered.rs",
+    "bench/sidebyside/src/stores/leveldb/",
     "qa/torture/src/power/shutdown.rs",
 ];
 

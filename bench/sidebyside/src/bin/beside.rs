@@ -18,7 +18,7 @@ usage: beside [OPTIONS]
   --quick           a tenth of the entries, shorter slices, two rounds: a minute or two
   --only LIST       rows whose names DATABASE-READS/ROW/THREADS have one of these parts, such as
                     leveled-cached/readrandom; databases are leveled, runs, large; reads are cached, direct
-  --engines LIST    some of tamarack,rocksdb,'rocksdb hcc',fjall,redb                                  [all]
+  --engines LIST    some of tamarack,rocksdb,'rocksdb hcc',leveldb,fjall,redb                          [all]
   --threads LIST    how many threads                                                                   [1,2]
   --rounds N        slices of each row on each engine                                                    [3]
   --slice-ms N      how long a slice takes at most (of overwrite, three times as long)                 [200]

@@ -15,7 +15,7 @@ usage: delays [OPTIONS]
   --seconds N          how long a run takes                                                               [60]
   --rate N             puts per second of the runs at a fixed rate                                     [30000]
   --buffer-mib N       size of the in-memory buffer of every engine                                        [8]
-  --engines LIST       some of tamarack,rocksdb,fjall,redb                                               [all]
+  --engines LIST       some of tamarack,rocksdb,leveldb,fjall,redb                                       [all]
   --report FILE        write the Markdown report there                [results/DATE-delays-MACHINE.md]";
 
 fn main() -> ExitCode {

@@ -19,7 +19,7 @@ usage: writes [OPTIONS]
                     large and small; rows are load, 'get absent after load', 'first gets after opening',
                     'get absent after opening', 'updates 98 %', 'burst of all memtables',
                     'overwrite 10 x memtables', 'overwrite 3 x data', 'load by 2'
-  --engines LIST    some of tamarack,rocksdb,'rocksdb universal',fjall                                 [all]
+  --engines LIST    some of tamarack,rocksdb,'rocksdb universal',leveldb,fjall                         [all]
   --policy SPECS    specifications of policies for Tamarack beside its default; a semicolon stands between two
   --rounds N        how often each row is measured on each engine                                        [3]
   --large-mib N     entries of 24 + 1000 bytes                                                        [1024]

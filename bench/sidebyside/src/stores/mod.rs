@@ -1,11 +1,14 @@
 //! The stores behind one trait. Settings of a single store are in its file, with their reasons.
 
 mod fjall;
+#[cfg(feature = "leveldb")]
+mod leveldb;
 mod redb;
 #[cfg(feature = "rocksdb")]
 mod rocksdb;
 mod tamarack;
 
+use std::io;
 use std::path::Path;
 use std::time::Duration;
 
@@ -23,8 +26,12 @@ pub trait Kind {
         self.name()
     }
 
-    /// The crate whose version the report gives.
+    /// The crate whose version the report gives, or another library's name.
     fn package(&self) -> &'static str;
+
+    fn version(&self) -> String {
+        machine::version(self.package()).to_owned()
+    }
 
     /// How it was set up beyond what holds for all, and what could not be made equal.
     fn setup(&self) -> &'static str;
@@ -43,6 +50,11 @@ pub trait Kind {
     /// Whether it has one shape for all trees.
     fn has_one_shape(&self) -> bool {
         false
+    }
+
+    /// Whether its tree can be made to look so.
+    fn takes(&self, shape: Shape) -> bool {
+        shape == Shape::Leveled || !self.has_one_shape()
     }
 
     /// Opens the store in `dir`, which exists, or makes it there.
@@ -177,6 +189,11 @@ pub trait Store: Sync {
         None
     }
 
+    /// Takes its files, which are in `dir`, out of the page cache.
+    fn evict(&self, dir: &Path) -> io::Result<()> {
+        machine::evict(dir)
+    }
+
     /// Whether it counts for each thread by itself, from that thread's first call on.
     fn counts_by_thread(&self) -> bool {
         false
@@ -224,6 +241,8 @@ pub fn all() -> Vec<Box<dyn Kind>> {
     let mut kinds: Vec<Box<dyn Kind>> = vec![Box::new(tamarack::Tamarack::new())];
     #[cfg(feature = "rocksdb")]
     kinds.extend(rocksdb::variants());
+    #[cfg(feature = "leveldb")]
+    kinds.push(Box::new(leveldb::LevelDb));
     kinds.push(Box::new(fjall::Fjall));
     kinds.push(Box::new(redb::Redb));
     kinds
@@ -241,6 +260,8 @@ pub fn writing(policies: &[String]) -> Vec<Box<dyn Kind>> {
     kinds.extend(policies.iter().map(|policy| Box::new(tamarack::Tamarack::with_policy(policy)) as Box<dyn Kind>));
     #[cfg(feature = "rocksdb")]
     kinds.extend(rocksdb::styles());
+    #[cfg(feature = "leveldb")]
+    kinds.push(Box::new(leveldb::LevelDb));
     kinds.push(Box::new(fjall::Fjall));
     kinds
 }

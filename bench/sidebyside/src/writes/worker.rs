@@ -101,7 +101,7 @@ impl<'a> Open<'a> {
     fn write(&mut self, noise: &[u8], work: Work, seed: u64) -> io::Result<Sample> {
         if !self.kind.has_direct_io() && self.plan.direct_io {
             // Its reads would begin in the page cache, which others pass by.
-            machine::evict(&self.dir)?;
+            self.store().evict(&self.dir)?;
         }
         let (store, data, threads) = (self.store(), self.data, work.threads());
         let operations = self.plan.operations(&data, work);
