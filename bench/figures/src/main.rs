@@ -9,7 +9,6 @@
 
 mod predicted;
 mod report;
-mod svg;
 mod throughput;
 
 use std::fs;

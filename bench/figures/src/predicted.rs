@@ -1,7 +1,7 @@
 //! Predicted and measured cost: every figure of the reports as a point, and how far it is off.
 
 use crate::report::Report;
-use crate::svg::{Anchor, LogAxis, Svg, label};
+use figures::svg::{Anchor, LogAxis, Svg, label};
 
 /// One cost of one operation under one policy, workload and size.
 struct Point {

@@ -3,15 +3,18 @@
 use std::fmt::Write as _;
 
 /// An image under construction.
-pub(crate) struct Svg {
+#[derive(Debug)]
+pub struct Svg {
     width: f64,
     height: f64,
     body: String,
+    /// Whether it has curves, for which further styles are needed.
+    has_curves: bool,
 }
 
 /// Where a text stands relative to its point.
-#[derive(Clone, Copy)]
-pub(crate) enum Anchor {
+#[derive(Clone, Copy, Debug)]
+pub enum Anchor {
     Start,
     Middle,
     End,
@@ -29,12 +32,22 @@ text { fill: #e6edf3; } .note { fill: #9da7b1; } .paper { fill: #0d1117; } .grid
 .s0 { fill: #ff8b4a; } .s1 { fill: #58a6ff; } .s2 { fill: #3fb98b; } .s3 { fill: #bc8cff; }
 }";
 
+/// Curves: `l0` to `l3` have the colours of the series `s0` to `s3`, and `d1` to `d3` have dashes.
+const CURVE_STYLE: &str = "\
+.l0, .l1, .l2, .l3 { fill: none; stroke-width: 1.8; stroke-linejoin: round; }
+.d1 { stroke-dasharray: 7 3; } .d2 { stroke-dasharray: 2 3; } .d3 { stroke-dasharray: 8 3 2 3; }
+.l0 { stroke: #c4460a; } .l1 { stroke: #0969da; } .l2 { stroke: #0a7d4f; } .l3 { stroke: #8250df; }
+@media (prefers-color-scheme: dark) {
+.l0 { stroke: #ff8b4a; } .l1 { stroke: #58a6ff; } .l2 { stroke: #3fb98b; } .l3 { stroke: #bc8cff; }
+}
+";
+
 impl Svg {
-    pub(crate) fn new(width: f64, height: f64) -> Self {
-        Self { width, height, body: String::new() }
+    pub fn new(width: f64, height: f64) -> Self {
+        Self { width, height, body: String::new(), has_curves: false }
     }
 
-    pub(crate) fn text(&mut self, x: f64, y: f64, anchor: Anchor, class: &str, text: &str) {
+    pub fn text(&mut self, x: f64, y: f64, anchor: Anchor, class: &str, text: &str) {
         let anchor = match anchor {
             Anchor::Start => "start",
             Anchor::Middle => "middle",
@@ -45,25 +58,32 @@ impl Svg {
     }
 
     /// A text that reads upwards.
-    pub(crate) fn upward_text(&mut self, x: f64, y: f64, text: &str) {
+    pub fn upward_text(&mut self, x: f64, y: f64, text: &str) {
         self.add(&format!(
             "<text transform=\"translate({x:.1} {y:.1}) rotate(-90)\" text-anchor=\"middle\" class=\"note\">{text}</text>"
         ));
     }
 
-    pub(crate) fn line(&mut self, from: (f64, f64), to: (f64, f64), class: &str) {
+    pub fn line(&mut self, from: (f64, f64), to: (f64, f64), class: &str) {
         let ((x1, y1), (x2, y2)) = (from, to);
         self.add(&format!("<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" class=\"{class}\"/>"));
     }
 
-    pub(crate) fn rectangle(&mut self, x: f64, y: f64, width: f64, height: f64, class: &str) {
+    /// A curve through these points, with the classes `l0` to `l3` and `d1` to `d3`.
+    pub fn curve(&mut self, points: &[(f64, f64)], class: &str) {
+        self.has_curves = true;
+        let points: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+        self.add(&format!("<polyline points=\"{}\" class=\"{class}\"/>", points.join(" ")));
+    }
+
+    pub fn rectangle(&mut self, x: f64, y: f64, width: f64, height: f64, class: &str) {
         self.add(&format!(
             "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" class=\"{class}\"/>"
         ));
     }
 
     /// A mark of series `series`: a circle, a square, a triangle, or a diamond.
-    pub(crate) fn mark(&mut self, series: usize, x: f64, y: f64, size: f64) {
+    pub fn mark(&mut self, series: usize, x: f64, y: f64, size: f64) {
         let class = format!("s{series} point");
         match series {
             0 => self.add(&format!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{:.1}\" class=\"{class}\"/>", size * 1.1)),
@@ -86,19 +106,20 @@ impl Svg {
     }
 
     /// The file, with a title for screen readers.
-    pub(crate) fn finish(self, title: &str) -> String {
-        let Self { width, height, body } = self;
+    pub fn finish(self, title: &str) -> String {
+        let Self { width, height, body, has_curves } = self;
+        let curves = if has_curves { CURVE_STYLE } else { "" };
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" role=\"img\" \
-             aria-label=\"{title}\">\n<title>{title}</title>\n<style>\n{STYLE}\n</style>\n\
+             aria-label=\"{title}\">\n<title>{title}</title>\n<style>\n{STYLE}\n{curves}</style>\n\
              <rect width=\"{width}\" height=\"{height}\" rx=\"6\" class=\"paper\"/>\n{body}</svg>\n"
         )
     }
 }
 
 /// A logarithmic axis from the power of ten below `least` to the one above `greatest`.
-#[derive(Clone, Copy)]
-pub(crate) struct LogAxis {
+#[derive(Clone, Copy, Debug)]
+pub struct LogAxis {
     from: f64,
     to: f64,
     start: f64,
@@ -107,23 +128,23 @@ pub(crate) struct LogAxis {
 
 impl LogAxis {
     /// An axis for these values that begins at `start` and is `length` long, which may be negative.
-    pub(crate) fn new(values: impl Iterator<Item = f64>, start: f64, length: f64) -> Self {
+    pub fn new(values: impl Iterator<Item = f64>, start: f64, length: f64) -> Self {
         let (least, greatest) = values.fold((f64::MAX, f64::MIN), |(a, b), v| (a.min(v), b.max(v)));
         Self { from: least.log10().floor(), to: greatest.log10().ceil(), start, length }
     }
 
-    pub(crate) fn place(&self, value: f64) -> f64 {
+    pub fn place(&self, value: f64) -> f64 {
         self.start + (value.log10() - self.from) / (self.to - self.from) * self.length
     }
 
     /// The powers of ten on the axis.
-    pub(crate) fn ticks(&self) -> impl Iterator<Item = f64> + use<> {
+    pub fn ticks(&self) -> impl Iterator<Item = f64> + use<> {
         (self.from as i32..=self.to as i32).map(|power| 10f64.powi(power))
     }
 }
 
 /// A number as a label: `0.1`, `10`, `10 k`, `1 M`.
-pub(crate) fn label(number: f64) -> String {
+pub fn label(number: f64) -> String {
     match number {
         n if n >= 1e6 => format!("{} M", digits(n / 1e6)),
         n if n >= 1e3 => format!("{} k", digits(n / 1e3)),

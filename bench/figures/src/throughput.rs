@@ -4,7 +4,7 @@
 //! show nothing.
 
 use crate::report::Report;
-use crate::svg::{Anchor, LogAxis, Svg, label};
+use figures::svg::{Anchor, LogAxis, Svg, label};
 
 /// Engines in the order of their marks: the name in the figure, and its beginning in the report.
 const ENGINES: [(&str, &str); 4] =

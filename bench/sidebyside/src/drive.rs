@@ -33,6 +33,11 @@ impl Done {
         (0..threads).map(|_| Self::default()).collect()
     }
 
+    /// Says how many puts the thread has done so far.
+    pub fn set(&self, puts: u64) {
+        self.0.store(puts, Ordering::Relaxed);
+    }
+
     /// Puts of all threads.
     pub fn sum(all: &[Self]) -> u64 {
         all.iter().map(|done| done.0.load(Ordering::Relaxed)).sum()
@@ -99,7 +104,7 @@ fn drive_one(
         let latencies = match access {
             Access::Put => {
                 store.put(&key, data.value(noise, n));
-                done.0.store(driven.puts.samples() + 1, Ordering::Relaxed);
+                done.set(driven.puts.samples() + 1);
                 &mut driven.puts
             }
             Access::Get => {

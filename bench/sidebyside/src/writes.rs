@@ -9,7 +9,11 @@
 //! engine has settled, and dirty pages are written back. With `--apart`, one engine does all rows
 //! of a database, and its files are removed before the next begins, which takes less space.
 
+pub mod beside_load;
 pub mod plan;
+pub mod plot;
+#[cfg(feature = "png")]
+mod png;
 pub mod report;
 pub mod sample;
 pub mod series;

@@ -2,12 +2,13 @@
 
 use std::fs;
 use std::io;
+use std::path::Path;
 use std::process::ExitCode;
 
 use common::words::Words;
 use sidebyside::process;
 use sidebyside::writes::plan::Plan;
-use sidebyside::writes::{Results, measure, report, worker};
+use sidebyside::writes::{Results, measure, plot, report, worker};
 
 const HELP: &str = "\
 usage: writes [OPTIONS]
@@ -18,7 +19,8 @@ usage: writes [OPTIONS]
   --only LIST       rows whose names DATABASE/ROW have one of these parts, such as large/load; databases are
                     large and small; rows are load, 'get absent after load', 'first gets after opening',
                     'get absent after opening', 'updates 98 %', 'burst of all memtables',
-                    'overwrite 10 x memtables', 'overwrite 3 x data', 'load by 2'
+                    'overwrite 10 x memtables', 'overwrite 3 x data', 'load by 2',
+                    'gets beside a load, full speed', 'gets beside a load, half speed'
   --engines LIST    some of tamarack,rocksdb,'rocksdb universal',leveldb,fjall                         [all]
   --policy SPECS    specifications of policies for Tamarack beside its default; a semicolon stands between two
   --rounds N        how often each row is measured on each engine                                        [3]
@@ -33,7 +35,8 @@ usage: writes [OPTIONS]
   --compression C   none or lz4                                                                       [none]
   --buffered        reads through the page cache for all engines, no direct I/O
   --apart           one engine after the other does all rows of a database: less space is needed
-  --report FILE     write the Markdown report there, after each round   [results/DATE-writes-MACHINE.md]
+  --report FILE     write the Markdown report there, after each round, and its plots beside it
+                                                                       [results/DATE-writes-MACHINE.md]
   --json FILE       write all figures and series there                 [the report's name, with .json]
   --from FILE       measure nothing: make the report of these figures, which --json has written";
 
@@ -53,13 +56,23 @@ fn run(words: &Words) -> io::Result<bool> {
     } else {
         measure(&Plan::new(words), &|results| {
             fs::write(&json, serde_json::to_string(results)?)?;
-            fs::write(&path, report::markdown(results))
+            write(results, &path).map(drop)
         })?
     };
-    fs::write(&path, report::markdown(&results))?;
-    print!("{}", report::markdown(&results));
+    print!("{}", write(&results, &path)?);
     eprintln!("written to {}", path.display());
     Ok(results.circumstances.troubles.is_empty())
+}
+
+/// Writes the report, and its plots beside it. Returns the report.
+fn write(results: &Results, path: &Path) -> io::Result<String> {
+    let stem = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
+    let plots = plot::plots(results, &stem);
+    let text = report::markdown(results, &plots);
+    fs::write(path, &text)?;
+    let dir = path.parent().unwrap_or_else(|| Path::new(""));
+    plots.iter().try_for_each(|plot| plot.write(dir))?;
+    Ok(text)
 }
 
 fn done(outcome: io::Result<bool>) -> ExitCode {

@@ -48,6 +48,17 @@ pub enum Work {
     FirstGets,
     /// Gets of keys that are not stored.
     AbsentGets,
+    /// Half of the entries is loaded and settled; then one thread puts the other half in random
+    /// order, and another gets entries of the first.
+    GetsBesideLoad { speed: Speed },
+}
+
+/// How fast the thread puts that another gets beside.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Speed {
+    Full,
+    /// Half the puts per second that the same engine had at full speed in the same round.
+    Half,
 }
 
 /// Bytes of entries to put.
@@ -145,6 +156,7 @@ impl Plan {
             Work::Overwrite { size: Size::Data(times), .. } => times * data.entries,
             Work::FirstGets => FIRST_GETS,
             Work::AbsentGets => ABSENT_GETS,
+            Work::GetsBesideLoad { .. } => data.entries - data.entries / 2,
         }
     }
 
@@ -160,12 +172,13 @@ impl Work {
     pub fn threads(self) -> usize {
         match self {
             Self::Load { threads } | Self::Overwrite { threads, .. } => threads,
-            Self::Updates | Self::FirstGets | Self::AbsentGets => 1,
+            Self::Updates | Self::FirstGets | Self::AbsentGets | Self::GetsBesideLoad { .. } => 1,
         }
     }
 
-    pub fn writes(self) -> bool {
-        !matches!(self, Self::FirstGets | Self::AbsentGets)
+    /// Whether it begins with an empty database.
+    pub fn begins_empty(self) -> bool {
+        matches!(self, Self::Load { .. } | Self::GetsBesideLoad { .. })
     }
 }
 
@@ -192,5 +205,8 @@ fn rows(load_threads: &[u64], overwrite_threads: &[u64], flood: u64) -> Vec<Row>
         }
     }
     rows.extend(others.iter().map(|n| row(format!("load{}", by(*n)), Work::Load { threads: *n as usize })));
+    let beside_load = |speed| Work::GetsBesideLoad { speed };
+    rows.push(row("gets beside a load, full speed".to_owned(), beside_load(Speed::Full)));
+    rows.push(row("gets beside a load, half speed".to_owned(), beside_load(Speed::Half)));
     rows
 }

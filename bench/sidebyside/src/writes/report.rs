@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use common::numbers::{median, mib};
 
 use super::plan::{ABSENT_GETS, FIRST_GETS, READS};
+use super::plot::Plot;
 use super::sample::{Latencies, Sample};
 use super::{DatabaseFacts, Results};
 use crate::stores::{BLOCK_BYTES, FILTER_BITS, MEMTABLES};
@@ -16,8 +17,8 @@ const OWN: &str = "tamarack";
 /// The peer beside which settled rates and bytes written are shown.
 const LEVELED: &str = "rocksdb";
 
-/// All that was measured.
-pub fn markdown(results: &Results) -> String {
+/// All that was measured, with references to its plots.
+pub fn markdown(results: &Results, plots: &[Plot]) -> String {
     let mut text = format!("# Writing: Tamarack beside other LSM trees, {}\n\n", results.circumstances.date);
     text += &preface(results);
     for database in &results.databases {
@@ -31,6 +32,8 @@ pub fn markdown(results: &Results) -> String {
         text += &summary(results, &rows);
         text += &rates(&rows);
         text += &costs(database, &rows);
+        text += &over_time(plots.iter().filter(|plot| plot.database == database.name));
+        text += &beside_load(&rows);
         text += &absent(&rows);
         text += &first_gets(&rows);
         text += &trees(&rows);
@@ -71,10 +74,27 @@ fn rows<'a>(results: &'a Results, database: &str) -> Vec<Row<'a>> {
     names.into_iter().map(|name| Row { name, cells: cells(name) }).collect()
 }
 
+/// Rows that are shown in the same tables.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Group {
+    Writes,
+    AbsentGets,
+    FirstGets,
+    GetsBesideLoad,
+}
+
 impl<'a> Row<'a> {
-    /// Whether it writes. Rows that only read have tables of their own.
-    fn writes(&self) -> bool {
-        self.cells.iter().any(|cell| cell.samples.iter().any(|sample| sample.put_bytes > 0))
+    fn group(&self) -> Group {
+        let any = |is: &dyn Fn(&Sample) -> bool| self.cells.iter().any(|cell| cell.samples.iter().any(|one| is(one)));
+        if any(&|sample| sample.gets_beside_per_s.is_some()) {
+            Group::GetsBesideLoad
+        } else if any(&|sample| sample.put_bytes > 0) {
+            Group::Writes
+        } else if any(&|sample| sample.reads.as_ref().is_some_and(|reads| !reads.each_ns.is_empty())) {
+            Group::FirstGets
+        } else {
+            Group::AbsentGets
+        }
     }
 
     fn cell(&self, engine: &str) -> Option<&Cell<'a>> {
@@ -167,7 +187,7 @@ fn summary(results: &Results, rows: &[Row<'_>]) -> String {
     let mut text = String::new();
     for engine in results.engines.iter().filter(|engine| engine.name.starts_with(OWN)) {
         let mut lines = Vec::new();
-        for row in rows.iter().filter(|row| row.writes()) {
+        for row in rows.iter().filter(|row| row.group() == Group::Writes) {
             let Some(own) = row.cell(&engine.name) else { continue };
             let (best, leveled) = (row.best_peer(), row.cell(LEVELED));
             let shown = |ratio: f64| if ratio < 1.0 { format!("**{}**", times(ratio)) } else { times(ratio) };
@@ -217,7 +237,7 @@ fn summary(results: &Results, rows: &[Row<'_>]) -> String {
 
 fn rates(rows: &[Row<'_>]) -> String {
     let mut lines = Vec::new();
-    for (row, cell) in cells(rows, true) {
+    for (row, cell) in cells(rows, Group::Writes) {
         let rates = || cell.samples.iter().map(|sample| sample.client_ops_per_s());
         let us = |ns: f64| format!("{:.1}", ns / 1e3);
         lines.push(vec![
@@ -269,7 +289,7 @@ fn slowest_second(sample: &Sample) -> Option<f64> {
 fn costs(database: &DatabaseFacts, rows: &[Row<'_>]) -> String {
     let of_data = |bytes: f64| format!("{:.2}", bytes / database.bytes as f64);
     let mut lines = Vec::new();
-    for (row, cell) in cells(rows, true) {
+    for (row, cell) in cells(rows, Group::Writes) {
         let most = |of: &dyn Fn(&Sample) -> Option<u64>| {
             cell.samples.iter().filter_map(|sample| of(sample)).max().map(|most| most as f64)
         };
@@ -306,7 +326,7 @@ fn costs(database: &DatabaseFacts, rows: &[Row<'_>]) -> String {
     section(
         "Costs",
         "All until settled. `tables x`, `process x`: bytes written for each byte put, to tables by the engine's own count (where that is fine enough), and by the process, WAL included (`write_bytes` of `/proc/PID/io`). `client us`, `others us`: processor time for an operation, of the threads that put, and of all others. \
-         `most debt` (MiB that compactions owe, by the engine's own estimate), `most runs`, `most space` (of files, in sizes of the data): the greatest of samples every 0.25 s. `space`: when all is settled. `MiB`: the most memory that the process has had so far.",
+         `most debt` (MiB that compactions owe, by the engine's own estimate), `most runs`, `most space` (of files, in sizes of the data): the greatest of samples every 0.25 s (in the first 4 s, 0.05 s). `space`: when all is settled. `MiB`: the most memory that the process has had so far.",
         &table(&heading, 2, &lines),
         lines.is_empty(),
     )
@@ -314,7 +334,7 @@ fn costs(database: &DatabaseFacts, rows: &[Row<'_>]) -> String {
 
 fn absent(rows: &[Row<'_>]) -> String {
     let mut lines = Vec::new();
-    for (row, cell) in cells(rows, false).filter(|(row, _)| !opens(row)) {
+    for (row, cell) in cells(rows, Group::AbsentGets) {
         lines.push(vec![
             row.name.to_owned(),
             cell.engine.to_owned(),
@@ -337,7 +357,7 @@ fn absent(rows: &[Row<'_>]) -> String {
 
 fn first_gets(rows: &[Row<'_>]) -> String {
     let mut lines = Vec::new();
-    for (_, cell) in cells(rows, false).filter(|(row, _)| opens(row)) {
+    for (_, cell) in cells(rows, Group::FirstGets) {
         let of =
             |value: &dyn Fn(&super::sample::Reads) -> Option<f64>| cell.of_told(|sample| value(sample.reads.as_ref()?));
         let first_reads = |gets: usize| {
@@ -380,22 +400,48 @@ fn first_gets(rows: &[Row<'_>]) -> String {
     )
 }
 
-/// Whether a row has the first gets after opening.
-fn opens(row: &Row<'_>) -> bool {
-    let of = |cell: &Cell<'_>| {
-        cell.samples.iter().any(|sample| sample.reads.as_ref().is_some_and(|reads| !reads.each_ns.is_empty()))
-    };
-    row.cells.iter().any(of)
+/// The gets are what these rows are for; what the puts beside them cost is in the loads' rows.
+fn beside_load(rows: &[Row<'_>]) -> String {
+    let mut lines = Vec::new();
+    for (row, cell) in cells(rows, Group::GetsBesideLoad) {
+        let us = |ns: f64| format!("{:.1}", ns / 1e3);
+        lines.push(vec![
+            row.name.to_owned(),
+            cell.engine.to_owned(),
+            count(cell.client_rate()),
+            us(cell.put(|puts| puts.p99_9_ns)),
+            told(cell.of_told(|sample| sample.gets_beside_per_s), 0),
+            us(cell.get(|gets| gets.p50_ns)),
+            us(cell.get(|gets| gets.p99_ns)),
+            us(cell.get(|gets| gets.p99_9_ns)),
+            format!("{:.1}", cell.greatest(|sample| sample.gets.map_or(0.0, |gets| gets.longest_ns as f64 / 1e6))),
+        ]);
+    }
+    let heading =
+        ["row", "engine", "puts/s", "p99.9 us", "gets/s", "get p50 us", "get p99 us", "get p99.9 us", "longest ms"];
+    section(
+        "Gets beside a load",
+        "One thread gets stored entries, one right after the other, while another loads the second half of the entries, at full speed and at half the rate that the same engine had at full speed. `puts/s`, `p99.9 us`: of the load; `gets/s` and the rest: of the reader. Engines with direct I/O read from the device, others from the page cache once a page is there; with `--buffered`, all do.",
+        &table(&heading, 2, &lines),
+        lines.is_empty(),
+    )
 }
 
-/// Rows that write, or those that only read, with what each engine gave.
-fn cells<'a, 'b>(rows: &'b [Row<'a>], writing: bool) -> impl Iterator<Item = (&'b Row<'a>, &'b Cell<'a>)> {
-    let rows = rows.iter().filter(move |row| row.writes() == writing);
+/// Plots of the samples, one for each row that has them.
+fn over_time<'a>(plots: impl Iterator<Item = &'a Plot>) -> String {
+    let of = |plot: &Plot| format!("![{}, {} over time]({})\n\n", plot.database, plot.row, plot.file_name);
+    let plots: String = plots.map(of).collect();
+    if plots.is_empty() { plots } else { format!("### Over time\n\n{plots}") }
+}
+
+/// Rows of a group, with what each engine gave.
+fn cells<'a, 'b>(rows: &'b [Row<'a>], group: Group) -> impl Iterator<Item = (&'b Row<'a>, &'b Cell<'a>)> {
+    let rows = rows.iter().filter(move |row| row.group() == group);
     rows.flat_map(|row| row.cells.iter().map(move |cell| (row, cell)))
 }
 
 fn trees(rows: &[Row<'_>]) -> String {
-    let Some(first) = rows.iter().find(|row| row.writes()) else { return String::new() };
+    let Some(first) = rows.iter().find(|row| row.group() == Group::Writes) else { return String::new() };
     let of = |cell: &Cell<'_>| format!("* {}: {}.\n", cell.engine, cell.samples[0].tree);
     let trees: String = first.cells.iter().map(of).collect();
     format!("### Trees after \"{}\", settled\n\n{trees}\n", first.name)
@@ -407,6 +453,7 @@ fn settings(results: &Results) -> String {
          * For all: memtables and block cache of the same size, as far as they can be set; blocks of {BLOCK_BYTES} bytes, filters of {FILTER_BITS} bits per entry, values that no compressor shrinks (with compression: to half), one put per commit, which is written to the operating system but not synced, two background threads.\n\
          * Each engine runs in a process of its own and works alone; before each row it has settled, and dirty pages are written back; files of an engine without direct I/O are taken out of the page cache, but what it writes and reads in a row stays there until the next. Rows continue with the database that the rows before have left. \"settled\": its memtables are flushed, and it has no compaction running or due by its own rules.\n\
          * Load: all entries, in random order of keys. Updates: {} % puts and {READS} % gets of stored entries, uniformly drawn, as many as there are entries. Burst, overwrite: puts of stored entries, uniformly drawn, as many bytes as all memtables have memory, or so many times that or the data. They get their present values, and all that was put is compared at the end, as a sample.\n\
+         * Gets beside a load: into a database with half of the entries, settled, one thread puts the other half, in random order of keys; meanwhile another gets entries of the first half, uniformly drawn. Half speed: half the puts per second of the same engine in the same round; puts that are due within a millisecond come together.\n\
          * Every put is timed; the clock is read once per put. Percentiles come from a histogram and are at most 3 % off. Absent keys: {} gets of keys between the stored ones.\n",
         100 - READS,
         count(ABSENT_GETS as f64)
@@ -428,14 +475,14 @@ fn told(figure: Option<f64>, digits: usize) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::circumstances::Circumstances;
     use crate::writes::series::Point;
     use crate::writes::{EngineFacts, Measured};
 
     /// A row in whose seconds so many entries of 100 bytes were put.
-    fn sample(puts: &[u64]) -> Sample {
+    pub(in crate::writes) fn sample(puts: &[u64]) -> Sample {
         let points = (0..=puts.len()).map(|second| Point {
             at_s: second as f64,
             put_bytes: puts[..second].iter().sum::<u64>() * 100,
@@ -453,6 +500,7 @@ mod tests {
             settled_s: 2.0 * client_s,
             puts: Some(latencies),
             gets: None,
+            gets_beside_per_s: None,
             client_cpu_s: 1.0,
             background_cpu_s: 2.0,
             table_bytes: None,
@@ -472,18 +520,13 @@ mod tests {
         assert_eq!(slowest_second(&Sample { series: Vec::new(), ..sample(&[1]) }), None);
     }
 
-    /// The best peer is the fastest by the client's clock; figures are medians over the rounds.
-    #[test]
-    fn a_row_behind_is_bold() {
-        let measured = |engine: &str, round, puts| Measured {
-            database: "large".to_owned(),
-            row: "load".to_owned(),
-            engine: engine.to_owned(),
-            round,
-            sample: sample(&[puts]),
-        };
-        let engine = |name: &str| EngineFacts { name: name.to_owned(), version: String::new(), setup: String::new() };
-        let results = Results {
+    pub(in crate::writes) fn measured(engine: &str, row: &str, round: usize, sample: Sample) -> Measured {
+        Measured { database: "large".to_owned(), row: row.to_owned(), engine: engine.to_owned(), round, sample }
+    }
+
+    pub(in crate::writes) fn results(engines: &[&str], measured: Vec<Measured>) -> Results {
+        let engine = |name: &&str| EngineFacts { name: (*name).into(), version: String::new(), setup: String::new() };
+        Results {
             circumstances: Circumstances::now(std::path::Path::new("/"), "", 3),
             memtable_bytes: 1 << 20,
             cache_bytes: 1 << 20,
@@ -496,18 +539,37 @@ mod tests {
                 value_bytes: 90,
                 bytes: 1000,
             }],
-            engines: ["tamarack", "rocksdb", "fjall"].map(engine).to_vec(),
-            measured: vec![
-                measured("tamarack", 0, 10),
-                measured("tamarack", 1, 50),
-                measured("tamarack", 2, 1000),
-                measured("rocksdb", 0, 40),
-                measured("fjall", 0, 100),
-            ],
-        };
-        let text = markdown(&results);
+            engines: engines.iter().map(engine).collect(),
+            measured,
+        }
+    }
+
+    /// The best peer is the fastest by the client's clock; figures are medians over the rounds.
+    #[test]
+    fn a_row_behind_is_bold() {
+        let load = |engine: &str, round, puts| measured(engine, "load", round, sample(&[puts]));
+        let loads = vec![
+            load("tamarack", 0, 10),
+            load("tamarack", 1, 50),
+            load("tamarack", 2, 1000),
+            load("rocksdb", 0, 40),
+            load("fjall", 0, 100),
+        ];
+        let text = markdown(&results(&["tamarack", "rocksdb", "fjall"], loads), &[]);
         let line = text.lines().find(|line| line.starts_with("| load")).expect("there is a summary");
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
         assert_eq!(cells[1..11], ["load", "fjall", "50", "100", "**0.50**", "25", "20", "1.25", "2.50", "2.50"]);
+    }
+
+    /// Gets beside a load have a table of their own, and their puts are in no other.
+    #[test]
+    fn gets_beside_a_load_are_a_table() {
+        let gets = Some(Latencies { p50_ns: 5000, p99_ns: 6000, p99_9_ns: 7000, longest_ns: 8_000_000 });
+        let beside = Sample { gets, gets_beside_per_s: Some(300.0), ..sample(&[50]) };
+        let text = markdown(&results(&["fjall"], vec![measured("fjall", "gets beside", 0, beside)]), &[]);
+        let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("| gets beside")).collect();
+        let cells: Vec<&str> = lines[0].split('|').map(str::trim).collect();
+        assert_eq!(cells[1..10], ["gets beside", "fjall", "50", "3.0", "300", "5.0", "6.0", "7.0", "8.0"]);
+        assert_eq!(lines.len(), 1);
     }
 }

@@ -18,6 +18,9 @@ pub struct Sample {
     pub settled_s: f64,
     pub puts: Option<Latencies>,
     pub gets: Option<Latencies>,
+    /// Of a thread that gets beside the puts, which alone are the operations.
+    #[serde(default)]
+    pub gets_beside_per_s: Option<f64>,
     /// Processor seconds of the threads that put and get, and of all others until settled.
     pub client_cpu_s: f64,
     pub background_cpu_s: f64,
@@ -90,6 +93,15 @@ impl fmt::Display for Sample {
             let (p99, p99_9, longest) = (us(puts.p99_ns), us(puts.p99_9_ns), us(puts.longest_ns) / 1e3);
             write!(f, ", settled {:.0}/s, p99 {p99:.1} us, p99.9 {p99_9:.0} us", self.settled_ops_per_s())?;
             write!(f, ", longest {longest:.1} ms")?;
+        }
+        if let (Some(rate), Some(gets)) = (self.gets_beside_per_s, self.gets) {
+            let us = |ns: u64| ns as f64 / 1e3;
+            let (p99, p99_9) = (us(gets.p99_ns), us(gets.p99_9_ns));
+            write!(
+                f,
+                ", beside {rate:.0} gets/s, p50 {:.1} us, p99 {p99:.1} us, p99.9 {p99_9:.0} us",
+                us(gets.p50_ns)
+            )?;
         }
         if let Some(reads) = &self.reads {
             if !reads.each_ns.is_empty() {

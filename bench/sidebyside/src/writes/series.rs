@@ -1,5 +1,5 @@
-//! A store as it changes while a row runs, sampled every quarter of a second: what was put, what
-//! compactions owe, and what files take.
+//! A store as it changes while a row runs, sampled every quarter of a second, at first more often:
+//! what was put, what compactions owe, and what files take.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,7 +36,7 @@ pub fn sample(store: &dyn Store, dir: &Path, done: &[Done], entry_bytes: u64, ov
         let ends = over.load(Ordering::Relaxed);
         let at_s = began.elapsed().as_secs_f64();
         let seconds = at_s - points.last().map_or(0.0, |point| point.at_s);
-        if ends || points.is_empty() || seconds >= EVERY.as_secs_f64() {
+        if ends || points.is_empty() || seconds >= every_s(at_s) {
             let (puts, gauges) = (Done::sum(done), store.gauges());
             points.push(Point {
                 at_s,
@@ -55,7 +55,11 @@ pub fn sample(store: &dyn Store, dir: &Path, done: &[Done], entry_bytes: u64, ov
     }
 }
 
-const EVERY: Duration = Duration::from_millis(250);
+/// Seconds between samples. A burst is over in less than a second.
+fn every_s(at_s: f64) -> f64 {
+    if at_s < 4.0 { 0.05 } else { 0.25 }
+}
+
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Looking at thousands of files takes milliseconds of processor time; at most a hundredth of the

@@ -11,13 +11,15 @@ use common::machine;
 use common::numbers::{half_noise, noise};
 use serde::{Deserialize, Serialize};
 
-use super::plan::{Plan, READS, Work};
+use super::beside_load::gets_beside_puts;
+use super::plan::{Plan, READS, Speed, Work};
 use super::sample::{Latencies, Reads, Sample};
 use super::series;
 use crate::beside::remove_if_there;
 use crate::check::check;
 use crate::data::{Data, Random};
 use crate::drive::{Access, Done, Driven, drive};
+use crate::load;
 use crate::process::answer_all;
 use crate::stores::{Compression, Kind, Seen, Store};
 
@@ -25,7 +27,7 @@ use crate::stores::{Compression, Kind, Seen, Store};
 /// the same arguments.
 #[derive(Serialize, Deserialize, Debug)]
 pub enum Question {
-    /// One row. A load makes the database in `dir`; other rows do so as well if there is none.
+    /// One row. A load makes the database in `dir` anew; other rows load it if there is none.
     Row { database: usize, row: usize, round: u64, dir: PathBuf },
     /// Compare a sample of all answers with what was put, byte for byte, and close.
     Check,
@@ -43,27 +45,42 @@ pub fn serve(engine: &str, plan: &Plan) -> io::Result<()> {
     let kinds = plan.kinds();
     let kind = kinds.iter().find(|kind| kind.name() == engine).expect("the asking side knows the same engines");
     let noise = if plan.compression == Compression::None { noise() } else { half_noise() };
-    let mut open = None::<Open>;
+    // Of gets beside a load at full speed: the round, and puts per second.
+    let (mut open, mut full_speed) = (None::<Open>, None::<(u64, f64)>);
     answer_all(|question| {
         Ok(match question {
             Question::Row { database, row, round, dir } => {
                 let (data, work) = (plan.databases[database], plan.rows[row].work);
-                if open.is_none() && !matches!(work, Work::Load { .. }) {
-                    let mut new = Open::empty(plan, kind.as_ref(), data, &dir)?;
-                    new.write(&noise, Work::Load { threads: 1 }, 0)?;
-                    open = Some(new);
+                let empty = || Open::empty(plan, kind.as_ref(), data, &dir);
+                if open.is_none() && !work.begins_empty() {
+                    open.insert(empty()?).write(&noise, Work::Load { threads: 1 }, 0)?;
                 }
                 let seed = round * plan.rows.len() as u64 + row as u64;
-                if let Work::Load { .. } = work {
+                // A row at half speed that is asked for alone has to find out what half is.
+                let is_half = work == Work::GetsBesideLoad { speed: Speed::Half };
+                if is_half && full_speed.is_none_or(|(of, _)| of != round) {
                     drop(open.take());
-                    open = Some(Open::empty(plan, kind.as_ref(), data, &dir)?);
+                    let sample = open.insert(empty()?).gets_beside_load(&noise, None, seed)?;
+                    full_speed = Some((round, sample.client_ops_per_s()));
+                }
+                if work.begins_empty() {
+                    drop(open.take());
+                    open = Some(empty()?);
                 }
                 let open = open.as_mut().expect("it was just opened");
                 machine::settle();
                 Answer::Sampled(Box::new(match work {
                     Work::FirstGets => open.first_gets(&noise, seed)?,
                     Work::AbsentGets => open.absent_gets(seed)?,
-                    _ => open.write(&noise, work, seed)?,
+                    Work::GetsBesideLoad { speed: Speed::Full } => {
+                        let sample = open.gets_beside_load(&noise, None, seed)?;
+                        full_speed = Some((round, sample.client_ops_per_s()));
+                        sample
+                    }
+                    Work::GetsBesideLoad { speed: Speed::Half } => {
+                        open.gets_beside_load(&noise, full_speed.map(|(_, rate)| rate / 2.0), seed)?
+                    }
+                    Work::Load { .. } | Work::Overwrite { .. } | Work::Updates => open.write(&noise, work, seed)?,
                 }))
             }
             Question::Check => {
@@ -99,18 +116,51 @@ impl<'a> Open<'a> {
 
     /// Works through a row that writes, and waits until all is settled.
     fn write(&mut self, noise: &[u8], work: Work, seed: u64) -> io::Result<Sample> {
+        let (store, data) = (self.store(), self.data);
+        let operations = self.plan.operations(&data, work);
+        let share = |thread| share(&data, work, operations, seed, thread);
+        let drive = |done: &[Done]| (drive(store, &data, noise, share, done), ());
+        self.settled(work.threads(), operations, drive).map(|(sample, ())| sample)
+    }
+
+    /// Loads half of the entries and the other half, which alone is measured, at a rate if one is
+    /// given, with gets beside it.
+    fn gets_beside_load(&mut self, noise: &[u8], puts_per_s: Option<f64>, seed: u64) -> io::Result<Sample> {
+        let (store, data) = (self.store(), self.data);
+        let half = data.entries / 2;
+        load::fill(store, &data, noise, 0..half, 1);
+        store.flush();
+        store.settle();
+        machine::settle();
+        let operations = data.entries - half;
+        let (mut sample, gets) = self.settled(1, operations, |done| {
+            gets_beside_puts(store, &data, noise, half..data.entries, puts_per_s, seed, &done[0])
+        })?;
+        sample.gets = Latencies::of(&gets.gets);
+        sample.gets_beside_per_s = Some(gets.gets.samples() as f64 / gets.seconds);
+        sample.background_cpu_s = (sample.background_cpu_s - gets.cpu_ns as f64 / 1e9).max(0.0);
+        Ok(sample)
+    }
+
+    /// Takes a sample of what `drive` does by `threads` that put, and until all is settled. Also
+    /// returns what else `drive` returns.
+    fn settled<T>(
+        &self,
+        threads: usize,
+        operations: u64,
+        drive: impl FnOnce(&[Done]) -> (Driven, T),
+    ) -> io::Result<(Sample, T)> {
         if !self.kind.has_direct_io() && self.plan.direct_io {
             // Its reads would begin in the page cache, which others pass by.
             self.store().evict(&self.dir)?;
         }
-        let (store, data, threads) = (self.store(), self.data, work.threads());
-        let operations = self.plan.operations(&data, work);
+        let (store, data, dir) = (self.store(), self.data, &self.dir);
         let (entry_bytes, done, over) = (data.bytes() / data.entries, Done::of(threads), AtomicBool::new(false));
         let before = Taken::now(store);
         let began = Instant::now();
-        let (driven, settled_s, series) = thread::scope(|scope| {
-            let sampler = scope.spawn(|| series::sample(store, &self.dir, &done, entry_bytes, &over));
-            let driven = drive(store, &data, noise, |thread| share(&data, work, operations, seed, thread), &done);
+        let ((driven, more), settled_s, series) = thread::scope(|scope| {
+            let sampler = scope.spawn(|| series::sample(store, dir, &done, entry_bytes, &over));
+            let driven = drive(&done);
             store.flush();
             let only_to_be_sure = store.settle();
             let settled_s = (began.elapsed() - only_to_be_sure).as_secs_f64();
@@ -123,7 +173,7 @@ impl<'a> Open<'a> {
         // What is too coarse to tell anything is not told.
         sample.table_bytes = sample.table_bytes.filter(|_| 10 * store.table_bytes_rounding() <= sample.put_bytes);
         sample.series = series;
-        Ok(sample)
+        Ok((sample, more))
     }
 
     /// The first gets after opening.
@@ -196,6 +246,7 @@ impl<'a> Open<'a> {
             settled_s: driven.seconds,
             puts: Latencies::of(&driven.puts),
             gets: Latencies::of(&driven.gets),
+            gets_beside_per_s: None,
             client_cpu_s,
             background_cpu_s: ((machine::process_cpu_us() - before.cpu_us) / 1e6 - client_cpu_s).max(0.0),
             table_bytes: table_bytes.map(|(after, before)| after.saturating_sub(before)),

@@ -1,0 +1,3 @@
+//! [`svg`]: images in SVG, for the figures of the documentation and for the plots of reports.
+
+pub mod svg;
