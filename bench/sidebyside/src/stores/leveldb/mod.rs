@@ -30,8 +30,8 @@ const L0_TABLES_DUE: usize = 4;
 const LEVEL_1_BYTES: u64 = 10 << 20;
 const RATIO: u64 = 10;
 
-/// These rules do not predict a compaction because many gets have searched a table without finding
-/// their keys: it is over when the tree has not changed for this time.
+/// These rules do not predict flushes, and compactions because many gets have searched a table
+/// without finding their keys: they are over when tables have not changed for this time.
 const QUIET: Duration = Duration::from_secs(1);
 const QUIET_BETWEEN_SLICES: Duration = Duration::from_millis(150);
 
@@ -189,22 +189,17 @@ impl Open {
         levels
     }
 
-    /// Waits until no compaction is running or due. LevelDB cannot tell: first until none
-    /// is due by its rules; then a manual compaction of no tables has its turn on the only
-    /// background thread, after one that is running; then for `quiet` in which tables do not
-    /// change. Returns how long it waited since their last change.
+    /// Waits until no compaction is running or due, and returns for how long tables had not changed
+    /// then. LevelDB cannot tell, but its rules can: a level that is due stays so until the
+    /// compaction that is running has replaced its tables.
     fn wait(&self, quiet: Duration) -> Duration {
         let (mut levels, mut quiet_since) = (self.levels(), Instant::now());
-        let mut is_behind_others = false;
         loop {
+            let waited = quiet_since.elapsed();
             if is_due(&levels) {
-                assert!(quiet_since.elapsed() < STUCK, "leveldb compacts what is due: {}", self.tree());
-                is_behind_others = false;
-            } else if !is_behind_others {
-                self.flush();
-                is_behind_others = true;
-            } else if quiet_since.elapsed() >= quiet {
-                return quiet_since.elapsed();
+                assert!(waited < STUCK, "leveldb compacts what is due: {}", self.tree());
+            } else if waited >= quiet {
+                return waited;
             }
             thread::sleep(Duration::from_millis(10));
             let now = self.levels();
