@@ -339,9 +339,9 @@ impl Db {
     }
 
     /// Blocks until no flush or compaction is running or pending. With writers that do not pause it
-    /// may block forever. Runs that a change of policy has left beyond the new shape are not
-    /// pending: they are compacted when data arrives at their level, or by [`Db::reshape`]. Nor is
-    /// the compaction of level 1 some seconds after the last flush
+    /// may block forever. Runs that a change of policy or late compactions have left beyond the
+    /// shape are not pending: they are compacted when data arrives at their level, some seconds
+    /// after the last flush, or by [`Db::reshape`]. Nor is the compaction of level 1 at that time
     /// ([`crate::AdvancedOptions::policy`]).
     ///
     /// # Errors
@@ -361,11 +361,10 @@ impl Db {
     /// The change itself writes one record: runs are assigned to the levels of the new shape, and
     /// no data is moved. The tree then takes its new form in one of two ways:
     ///
-    /// * **as data arrives**: the next compaction into a level includes its surplus runs. A level
-    ///   that no data arrives at keeps its runs, but for level 1 of a tree at rest
-    ///   ([`AdvancedOptions::policy`](crate::AdvancedOptions::policy)): without writes,
-    ///   [`Db::wait_for_compactions`] does not wait for them, and lookups read them. This is the
-    ///   cheaper way for a tree that is written to.
+    /// * **as data arrives**: the next compaction into a level includes its surplus runs. This is
+    ///   the cheaper way for a tree that is written to. A level that no data arrives at keeps them
+    ///   until the tree is at rest: once writes pause, compactions bring level after level into
+    ///   its shape. [`Db::wait_for_compactions`] does not wait for these.
     /// * **at once**: by [`Db::reshape`], for a tree that will be read in its new form soon.
     ///
     /// [`Db::estimate_reshape`] predicts the cost of either.
@@ -406,10 +405,10 @@ impl Db {
     /// levels whose runs suit the new shape are not touched, so it costs less than [`Db::compact`].
     ///
     /// Reads and writes go on meanwhile. Concurrent flushes and compactions may leave a level with
-    /// a run too many, as they always may, until data arrives there or this is called again; after
-    /// [`Db::flush`] and [`Db::wait_for_compactions`], without writers, none is left. If the
-    /// process ends before it is done, compactions that have begun are resumed at the next opening;
-    /// the rest waits for arriving data or another call.
+    /// a run too many, as they always may, until data arrives there, writes pause, or this is
+    /// called again; after [`Db::flush`] and [`Db::wait_for_compactions`], without writers, none is
+    /// left. If the process ends before it is done, compactions that have begun are resumed at the
+    /// next opening; the rest waits for arriving data, a pause, or another call.
     ///
     /// # Errors
     /// As [`Db::compact`]; after an [`Error::Io`] it goes on in the background.

@@ -30,10 +30,10 @@ be interrupted: nothing is lost, and compactions resume when the database is nex
 opened.
 
 --policy first changes the policy of the database. With --settle the change moves no
-data: levels take their new shape as data arrives, or with `tamarack reshape
---at-once`, which also estimates the cost beforehand. A policy determines the capacity
-of each level and its number of runs. More runs make writes cheaper, and reads and
-space more expensive:
+data: levels take their new shape as data arrives, once writes pause while a database
+is open, or with `tamarack reshape --at-once`, which also estimates the cost
+beforehand. A policy determines the capacity of each level and its number of runs. More
+runs make writes cheaper, and reads and space more expensive:
   leveling:T=10           one run per level, size ratio T; with ,first=4 up to four in
                           the first level, compacted into one at rest (default)
   tiering:T=4             up to T runs per level, size ratio T

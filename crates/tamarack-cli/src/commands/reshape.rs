@@ -17,11 +17,11 @@ pub(super) const SUBCOMMAND: Subcommand = Subcommand {
     summary: "Change the policy of a database; estimate the cost of the change",
     help: "\
 Changes the compaction policy (`tamarack compact --help` lists them). The change alone
-moves no data: levels take their new shape as data arrives, and a level that nothing
-arrives at keeps its runs. --at-once reshapes the tree now: full levels move down, and
-runs beyond the number that the new policy allows are compacted. That writes every
-byte at most once, which is less than `tamarack compact` writes. The command may be
-interrupted: nothing is lost, and compactions resume when the database is next opened.
+moves no data: levels take their new shape as data arrives, and once writes pause while
+the database is open. --at-once reshapes the tree now: full levels move down, and runs
+beyond the number that the new policy allows are compacted. That writes every byte at
+most once, which is less than `tamarack compact` writes. The command may be interrupted:
+nothing is lost, and compactions resume when the database is next opened.
 
 Before the change the command prints an estimate, by a simulation of the planner from
 the present runs: bytes that flushes and compactions will write (before compression)

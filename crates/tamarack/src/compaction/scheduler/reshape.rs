@@ -1,14 +1,15 @@
 //! Changes of policy and reshape: an edit that assigns runs to the levels of another shape, after
-//! which the tree takes its form as data arrives, or at once on request; and the predicted cost.
+//! which the tree takes its form as data arrives and at rest, or at once on request; and the
+//! predicted cost.
 //!
 //! ```text
-//! set_policy ──► take_shape: one edit, runs get other levels ─┬─► as data arrives
+//! set_policy ──► take_shape: one edit, runs get other levels ─┬─► as data arrives, then at rest
 //!                                                             └─► reshape: all levels; blocks
 //! ```
 //!
 //! The agenda decides the next level and its compaction. A reshape waits for a level whose runs are
 //! in other compactions; everything else goes on. It is not durable: what has not begun when the
-//! process ends is left to arriving data.
+//! process ends is left to arriving data, and to the tree at rest.
 
 use std::sync::Arc;
 
@@ -108,7 +109,8 @@ impl Scheduler {
         })
     }
 
-    /// Changes the policy and the shape. Moves no data: the tree takes its form as data arrives.
+    /// Changes the policy and the shape. Moves no data: the tree takes its form as data arrives,
+    /// and at rest.
     ///
     /// # Errors
     /// As [`Manifest::commit`](crate::tree::manifest::Manifest::commit).
