@@ -10,6 +10,8 @@
 //!
 //! Time is virtual and counted in flushes: one memtable becomes immutable per unit of time.
 //!
+//! What runs cover of the key space is simulated with keys in [`coverage`].
+//!
 //! A [`Tree`] can also be driven step by step, or [written to](Tree::write) by writers that feel
 //! the cost of compactions.
 //!
@@ -17,6 +19,7 @@
 //! [`cost`](crate::cost), `tests/suite/twin.rs` with a slow obvious tree; `tests/suite/pace.rs`
 //! tests writers.
 
+pub mod coverage;
 mod data;
 mod keys;
 mod writers;

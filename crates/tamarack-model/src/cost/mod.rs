@@ -5,6 +5,7 @@
 //! the [simulation](crate::simulate) is exact; tests compare the two.
 
 pub mod autumn;
+pub mod coverage;
 pub mod hashing;
 pub mod lookup;
 pub mod monkey;
