@@ -203,6 +203,8 @@ pub struct Tree<'a> {
 struct Unfinished {
     /// Bytes still to be written.
     left: f64,
+    /// Bytes to be written in all.
+    whole: f64,
     /// The request that it serves, if any.
     request: Option<RequestId>,
 }
@@ -319,6 +321,17 @@ impl<'a> Tree<'a> {
     /// The number of immutable memtables, including the one being flushed.
     pub fn immutable_memtables(&self) -> usize {
         self.waiting.len() + usize::from(self.is_flushing())
+    }
+
+    /// The mean number of runs that cover a key: a compaction in progress has handed over the part
+    /// of its keys for which it has written its output. Memtables do not count.
+    pub fn runs_met(&self) -> f64 {
+        let handed_over = |(plan, rest): (&CompactionPlan, &Unfinished)| {
+            let part = if rest.whole > 0.0 { 1.0 - rest.left / rest.whole } else { 0.0 };
+            if plan.is_partial() { 0.0 } else { part * (1.0 - plan.inputs.len() as f64) }
+        };
+        let in_progress = self.in_progress.iter().zip(&self.unfinished);
+        self.occupancy.runs().count() as f64 + in_progress.map(handed_over).sum::<f64>()
     }
 
     /// The counts so far.
@@ -488,7 +501,7 @@ impl<'a> Tree<'a> {
             return self.agenda.moved(plan.target);
         }
         let bytes = if plan.is_partial() { Bytes::ZERO } else { self.data.output_bytes(&plan, &self.occupancy) };
-        self.unfinished.push(Unfinished { left: bytes.as_f64(), request });
+        self.unfinished.push(Unfinished { left: bytes.as_f64(), whole: bytes.as_f64(), request });
         self.in_progress.push(plan);
     }
 

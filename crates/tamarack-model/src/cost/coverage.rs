@@ -247,6 +247,19 @@ pub fn by_ranges(order: Order, batch: f64, capacities: &[f64], last: f64) -> Vec
     levels
 }
 
+/// A tiered level of this capacity above a last level of constant size, to which it passes on
+/// ranges of all its runs together, round robin. Batches arrive at it as runs of their own. As
+/// level 1 of [`by_ranges`], it has half a batch more than its capacity in the mean, which makes
+/// `C/d + ½` runs.
+pub fn stacked_by_ranges(batch: f64, capacity: f64, last: f64) -> [LevelMet; 2] {
+    let runs = Piece { share: capacity / batch + 0.5, density: batch };
+    let passed_on = 2.0 * capacity + batch;
+    [
+        LevelMet { pieces: vec![runs], written: 1.0 },
+        LevelMet { pieces: vec![Piece { share: 1.0, density: last }], written: last / passed_on },
+    ]
+}
+
 /// The cycle of a level at one key, from one moment at which it is emptied there to the next.
 struct Cycle {
     /// The mean number of arrivals.

@@ -9,7 +9,7 @@
 //!
 //! Reads and the writers' own processor time are not simulated.
 
-use super::Tree;
+use super::{Seen, Tree};
 use crate::pace::{Load, PacePlan, PacedJob, Pacer};
 use crate::units::Bytes;
 
@@ -50,6 +50,8 @@ pub struct Writing {
     pub late_most: f64,
     /// Maximum memory of memtables in use, in memtables; a partly filled one counts its content.
     pub buffers_most: f64,
+    /// The number of runs that a lookup meets, over time ([`Tree::runs_met`]).
+    pub runs_met: Seen,
     /// For each level, level 1 first: the maximum number of runs above its slots. A compaction in
     /// progress counts as one run, so a tree that meets all deadlines has none.
     pub above_slots: Vec<usize>,
@@ -95,6 +97,7 @@ impl Tree<'_> {
                 writing.rates.push(0.0);
             }
             writing.note(&mut scene, accepted, is_floor, step);
+            writing.runs_met.see(self.runs_met());
             writing.buffers_most = writing.buffers_most.max(in_use(self, scene.active));
             steps += 1;
             let full = size.ratio(self.shape.buffer());

@@ -3,10 +3,13 @@
 //!
 //! Keys are drawn from all over the key space, evenly, as the closed forms assume.
 
+use tamarack_model::agenda::Contents;
 use tamarack_model::cost::coverage::{self, LevelMet, Order, Piece};
+use tamarack_model::planner::CompactionPlan;
 use tamarack_model::policy;
 use tamarack_model::simulate::coverage::{RangeOrder, RangeSizes, RangeTree, WholeTree};
-use tamarack_model::{Bytes, Level, Shape, allocate};
+use tamarack_model::simulate::{Data, Tree, Writers};
+use tamarack_model::{Bytes, Level, Occupancy, Run, RunId, Shape, allocate};
 use tamarack_testing::{Random, seeds};
 
 /// A batch of keys, one at random in each of equal parts of the key space.
@@ -99,7 +102,7 @@ fn by_ranges(order: RangeOrder, seed: u64, ratio: u64, levels: u32) -> (Vec<f64>
 
 fn sizes(batch: usize, ratio: u64, levels: u32) -> RangeSizes {
     let size = |level: u32| batch * ratio.pow(level) as usize;
-    RangeSizes { capacities: (1..levels).map(size).collect(), last: size(levels), table: batch / 16 }
+    RangeSizes { capacities: (1..levels).map(size).collect(), last: size(levels), table: batch / 16, stacked: false }
 }
 
 fn predicted(order: Order, ratio: u64, levels: u32) -> Vec<LevelMet> {
@@ -127,7 +130,6 @@ fn ranges_are_near_the_closed_form() {
             ] {
                 let (covered, written) = by_ranges(order, seed, ratio, levels);
                 let context = format!("{order:?}, T = {ratio}, seed {seed}: {covered:.3?} {written:.3?}");
-                println!("{context}, predicted {:.3} {:.3}", coverage::met(predicted), coverage::written(predicted));
                 let tolerance = if is_exact { 0.05 } else { 0.08 };
                 assert_near(written.iter().sum(), coverage::written(predicted), tolerance, &context);
                 let met: f64 = covered.iter().sum();
@@ -137,6 +139,27 @@ fn ranges_are_near_the_closed_form() {
                     assert!(met > bounds[0] * 0.97 && met < bounds[1] * 1.03, "{context}: {met} not in {bounds:?}");
                 }
             }
+        }
+    }
+}
+
+/// A tiered level of any number of batches that passes on ranges to a last level: within 2 %.
+#[test]
+fn stacked_ranges_are_the_closed_form() {
+    const BATCH: usize = 1000;
+    for ratio in 2..=10 {
+        let capacity = BATCH * ratio / 2;
+        let sizes = RangeSizes { capacities: vec![capacity], last: 20 * BATCH, table: BATCH / 250, stacked: true };
+        let mut tree = RangeTree::new(sizes, RangeOrder::RoundRobin);
+        let mut random = Random::new(ratio as u64);
+        (0..10 * ratio).for_each(|_| tree.arrive(batch(&mut random, BATCH)));
+        tree.count_anew();
+        (0..20 * ratio).for_each(|_| tree.arrive(batch(&mut random, BATCH)));
+        let predicted = coverage::stacked_by_ranges(BATCH as f64, capacity as f64, 20.0 * BATCH as f64);
+        for (level, predicted) in predicted.iter().enumerate() {
+            let context = format!("T = {ratio}, level {}", level + 1);
+            assert_near(tree.coverage()[level], predicted.coverage(), 0.02, &context);
+            assert_near(tree.written()[level], predicted.written, 0.02, &context);
         }
     }
 }
@@ -197,6 +220,56 @@ fn false_positives_by_hand() {
         // Each key is in one of two runs of equal size: one bit of entropy.
         let two = coverage::false_positives(&[level(&[(1.0, 7.0)]), level(&[(1.0, 7.0)])], bits);
         assert_near(two, 2.0 * rate, 1e-9, "two runs");
+    }
+}
+
+/// Entries of one byte, of which the last level has a constant number.
+#[derive(Debug)]
+struct ConstantLast {
+    level: usize,
+}
+
+impl Contents for ConstantLast {}
+
+impl Data for ConstantLast {
+    fn output_bytes(&self, plan: &CompactionPlan, occupancy: &Occupancy) -> Bytes {
+        let runs = || occupancy.level(plan.target).iter();
+        if plan.target == self.level {
+            return runs().last().expect("the last level's run").bytes;
+        }
+        plan.buffer + runs().filter(|run| plan.inputs.contains(&run.id)).map(|run| run.bytes).sum()
+    }
+
+    fn written(&mut self, _plan: &CompactionPlan, _occupancy: &Occupancy, _output: RunId) {}
+}
+
+/// Writers that are throttled by compactions, and writers that bring half of what the tree absorbs:
+/// runs met by lookups in the simulation of writers, over time, beside the closed form for a device
+/// that is busy all the time, and half of it.
+#[test]
+fn paced_compactions_are_near_the_closed_form() {
+    for words in ["leveling:T=4", "leveling:T=10", "leveling:T=10,first=4", "lazy-leveling:T=5"] {
+        let ratio = words.split(['=', ',']).nth(1).and_then(|ratio| ratio.parse().ok()).expect(words);
+        let shape = shape(words, 1000, 3, ratio);
+        let policy = WholeTree::fixed(&shape);
+        for load in [0.5, 1.0] {
+            let last = Run { id: RunId(1), bytes: shape.holds(), entries: None };
+            let occupancy = Occupancy::new(vec![vec![], vec![], vec![last]]);
+            let mut tree = Tree::resume(&policy, policy.given().clone(), occupancy).holding(ConstantLast { level: 3 });
+            let settled = coverage::whole_levels(&shape, &[0.0; 3]);
+            let written: Vec<f64> = settled.iter().map(|level| level.written).collect();
+            let offered = if load < 1.0 { load / coverage::written(&settled) } else { 1.0 };
+            let writers = Writers { offered, buffers: 2, workers: 1, late_max: 0, throttled: true };
+            let flushes = vec![shape.buffer(); ratio.pow(2) as usize];
+            tree.write(&writers, &flushes);
+            let found = tree.write(&writers, &flushes.repeat(3)).runs_met.mean();
+            let predicted = coverage::met(&coverage::whole_levels(&shape, &coverage::busy(&written, load)));
+            println!(
+                "{words}, load {load}: {found:.3}, predicted {predicted:.3}, at rest {:.3}",
+                coverage::met(&settled)
+            );
+            assert_near(found, predicted, 0.05, &format!("{words}, load {load}"));
+        }
     }
 }
 

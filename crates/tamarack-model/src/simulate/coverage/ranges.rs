@@ -48,6 +48,9 @@ pub struct RangeSizes {
     pub last: usize,
     /// Maximum entries of a table. A range that is passed on has about as many.
     pub table: usize,
+    /// True if a batch does not join the run of level 1, but becomes a younger run of it, as in
+    /// tiering. A range is then passed on by all runs of the level together, round robin.
+    pub stacked: bool,
 }
 
 /// A simulated tree that is compacted by ranges.
@@ -57,6 +60,8 @@ pub struct RangeTree {
     order: RangeOrder,
     /// The runs of levels 1 to L-1.
     levels: Vec<Slices>,
+    /// In a stacked tree, the older runs of level 1, young to old.
+    older: Vec<Slices>,
     /// For each of these levels, the key at which round robin goes on.
     cursors: Vec<u64>,
     /// Counts batches.
@@ -69,11 +74,16 @@ const STEPS: usize = 32;
 
 impl RangeTree {
     /// Creates a tree in which only the last level has entries.
+    ///
+    /// # Panics
+    /// If it is stacked and the order is not round robin.
     pub fn new(sizes: RangeSizes, order: RangeOrder) -> Self {
         let levels = sizes.capacities.len();
+        assert!(order == RangeOrder::RoundRobin || !sizes.stacked, "stacked runs pass on ranges round robin");
         Self {
             order,
             levels: vec![Slices::default(); levels],
+            older: Vec::new(),
             cursors: vec![0; levels],
             time: 0,
             sums: Sums::new(levels + 1),
@@ -87,6 +97,10 @@ impl RangeTree {
         let batch = keys.len();
         self.time += 1;
         self.sums.arrived += batch as u64;
+        if self.sizes.stacked {
+            self.older.insert(0, std::mem::take(&mut self.levels[0]));
+            self.older.retain(|run| run.entries() > 0);
+        }
         self.put(0, Slice::of_keys(keys, self.time));
         for step in 1..=STEPS {
             self.pass_on(0, self.sizes.capacities[0] + batch - batch * step / STEPS);
@@ -113,12 +127,13 @@ impl RangeTree {
         self.sums.looks += 1;
         let covers = self.levels.iter().map(Slices::covers).chain([1.0]);
         self.sums.covered.iter_mut().zip(covers).for_each(|(sum, covers)| *sum += covers);
+        self.sums.covered[0] += self.older.iter().map(Slices::covers).sum::<f64>();
     }
 
     /// Passes on ranges of a level (an index, from 0) until it has no more entries than this, and
     /// then ranges of the levels that follow.
     fn pass_on(&mut self, level: usize, until: usize) {
-        while self.levels[level].entries() > until {
+        while self.entries(level) > until {
             let picked = self.pick(level);
             self.cursors[level] = picked.last().expect("a level over its capacity has a range").end;
             let parts: Vec<Range<u64>> = match self.levels.get(level + 1) {
@@ -126,7 +141,10 @@ impl RangeTree {
                 None => picked,
             };
             for range in parts {
-                let keys: Vec<u64> = self.levels[level].cut(&range).into_iter().flat_map(|slice| slice.keys).collect();
+                let mut keys = self.levels[level].keys_cut(&range);
+                if level == 0 {
+                    keys.extend(self.older.iter_mut().flat_map(|run| run.keys_cut(&range)));
+                }
                 if !keys.is_empty() {
                     self.put(level + 1, Slice::new(keys, range, self.time));
                 }
@@ -135,6 +153,11 @@ impl RangeTree {
                 self.pass_on(level + 1, self.sizes.capacities[level + 1]);
             }
         }
+    }
+
+    fn entries(&self, level: usize) -> usize {
+        let older = if level == 0 { self.older.iter().map(Slices::entries).sum() } else { 0 };
+        self.levels[level].entries() + older
     }
 
     /// Puts a slice into the run of a level, together with what that has in its range.
@@ -153,6 +176,8 @@ impl RangeTree {
     /// The neighbouring ranges that a level passes on next, about a table of them.
     fn pick(&self, level: usize) -> Vec<Range<u64>> {
         let (run, table) = (&self.levels[level], self.sizes.table);
+        let oldest = self.older.iter().rfind(|run| level == 0 && run.entries() > 0);
+        let run = oldest.unwrap_or(run);
         let densest = || run.best_window(table, |window| -(window.entries as f64) / window.width);
         match (self.order, self.levels.get(level + 1)) {
             (RangeOrder::RoundRobin, _) => run.window_from(self.cursors[level], table),

@@ -197,6 +197,11 @@ impl Slices {
         parts
     }
 
+    /// Removes the keys of this range.
+    pub(super) fn keys_cut(&mut self, range: &Range<u64>) -> Vec<u64> {
+        self.cut(range).into_iter().flat_map(|slice| slice.keys).collect()
+    }
+
     fn divide(&mut self, at: u64) {
         let index = self.slices.partition_point(|slice| slice.range.end <= at);
         let Some(slice) = self.slices.get_mut(index).filter(|slice| slice.range.start < at) else { return };
