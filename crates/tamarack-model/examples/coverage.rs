@@ -321,7 +321,8 @@ fn whole_tree(
     let scaled = |level: &Level| Level { capacity: level.capacity * batch, runs: level.runs };
     let scaled = Shape::new(Bytes(batch), shape.levels().iter().map(scaled).collect()).expect("the same ratios");
     let policy = WholeTree::fixed(&scaled);
-    let mut tree = WholeTree::new(&policy, DATA * batch, coverage::busy(&written_by(&at_rest), load));
+    let mut tree =
+        WholeTree::new(&policy, DATA * batch, (batch / 16) as usize, coverage::busy(&written_by(&at_rest), load));
     (0..batches).for_each(|_| tree.arrive(keys()));
     tree.count_anew();
     (0..batches).for_each(|_| tree.arrive(keys()));

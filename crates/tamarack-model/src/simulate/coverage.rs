@@ -12,8 +12,8 @@
 //! * **Steady state.** Each entry that arrives at the last level replaces one there, so its size is
 //!   constant. All other entries have keys of their own.
 //! * **Moves are free.** A slice whose keys no other input covers is moved without being written.
-//! * **Tables are short pieces.** Slices end where their keys do, but tables that one compaction
-//!   has written side by side have no gap between them.
+//! * **Tables go on across gaps.** What a compaction writes between two slices that are moved has
+//!   no gaps: a table is full when it has its entries, wherever their keys are.
 //!
 //! Sizes are numbers of entries of one byte. Neither tree draws random numbers: keys are given.
 //! Tests: `tests/suite/coverage.rs`.

@@ -52,7 +52,7 @@ fn whole_levels_are_the_closed_form() {
                 coverage::busy(&[1.0, 2.0, 3.0, 4.0, 5.0][..shape.last()], 0.9),
             ] {
                 let policy = WholeTree::fixed(&shape);
-                let mut tree = WholeTree::new(&policy, shape.holds().0, busy.clone());
+                let mut tree = WholeTree::new(&policy, shape.holds().0, BATCH / 16, busy.clone());
                 // One cycle of the largest level that is ever emptied.
                 let cycle = ratio.pow(levels - 1);
                 (0..cycle).for_each(|_| tree.arrive(batch(&mut random, BATCH)));
@@ -188,7 +188,7 @@ fn sorted_batches_leave_gaps() {
     const BATCH: usize = 256;
     let shape = shape("leveling:T=4", BATCH as u64, 3, 4);
     let policy = WholeTree::fixed(&shape);
-    let mut whole = WholeTree::new(&policy, shape.holds().0, vec![0.0; 3]);
+    let mut whole = WholeTree::new(&policy, shape.holds().0, BATCH / 16, vec![0.0; 3]);
     let mut ranges = RangeTree::new(sizes(BATCH, 4, 3), RangeOrder::RoundRobin);
     let mut random = Random::new(5);
     let part = u64::MAX / 32;

@@ -15,6 +15,7 @@ mod checkpoints;
 mod cold;
 mod compactions;
 mod corpus;
+mod coverage;
 mod design;
 mod documents;
 mod edit_bytes;

@@ -24,8 +24,14 @@ pub(super) struct Slices {
 #[derive(Debug)]
 pub(super) struct Cluster {
     pub(super) slice: Slice,
-    /// The number of slices.
-    pub(super) inputs: usize,
+    count: usize,
+}
+
+impl Cluster {
+    /// True if it is one slice, which overlaps no other.
+    pub(super) fn is_lone(&self) -> bool {
+        self.count == 1
+    }
 }
 
 /// Neighbouring slices that are passed on together.
@@ -51,11 +57,11 @@ pub(super) fn clusters(slices: impl Iterator<Item = Slice>) -> Vec<Cluster> {
     for slice in slices {
         match clusters.last_mut() {
             Some(last) if slice.range.start < last.slice.range.end => {
-                last.inputs += 1;
+                last.count += 1;
                 last.slice.range.end = last.slice.range.end.max(slice.range.end);
                 last.slice.keys.extend(slice.keys);
             }
-            _ => clusters.push(Cluster { slice, inputs: 1 }),
+            _ => clusters.push(Cluster { slice, count: 1 }),
         }
     }
     for cluster in &mut clusters {
@@ -84,6 +90,13 @@ impl Slice {
         // In linear time for sequences that are in order.
         keys.sort();
         Self { keys, ..arrived }
+    }
+
+    /// A slice from the beginning of this one to the end of a later one, with the entries of both.
+    pub(super) fn through(mut self, later: Self) -> Self {
+        self.keys.extend(later.keys);
+        self.range.end = later.range.end;
+        self
     }
 
     pub(super) fn width(&self) -> f64 {
@@ -144,12 +157,6 @@ impl Slices {
 
     pub(super) fn into_slices(self) -> Vec<Slice> {
         self.slices
-    }
-
-    /// Adds a slice after all others.
-    pub(super) fn put_one(&mut self, slice: Slice) {
-        self.entries += slice.keys.len();
-        self.slices.push(slice);
     }
 
     pub(super) fn entries(&self) -> usize {

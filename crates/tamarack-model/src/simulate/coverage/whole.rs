@@ -22,7 +22,10 @@ use crate::units::Bytes;
 pub struct WholeTree<'a> {
     tree: Tree<'a>,
     busy: Vec<f64>,
-    last: f64,
+    /// Entries of the last level, if they are a constant number.
+    last: Option<f64>,
+    /// Maximum entries of a table.
+    table: usize,
     runs: BTreeMap<RunId, KeyedRun>,
     sums: Sums,
 }
@@ -55,24 +58,36 @@ impl Data for Steady {
 }
 
 impl<'a> WholeTree<'a> {
-    /// Creates a tree in which only the last level has entries, `last` of them. The policy is a
-    /// [fixed](Self::fixed) one.
+    /// Creates a tree in which only the last level has entries, a constant number of them, with
+    /// tables of at most `table` entries. The policy is a [fixed](Self::fixed) one.
     ///
     /// # Panics
     /// If `busy` has not one number for each level.
-    pub fn new(policy: &'a Custom, last: u64, busy: Vec<f64>) -> Self {
-        let shape = policy.given().clone();
-        let levels = shape.last();
-        assert_eq!(busy.len(), levels, "a time for each level");
+    pub fn new(policy: &'a Custom, last: u64, table: usize, busy: Vec<f64>) -> Self {
+        let level = policy.given().last();
         let mut occupancy = Occupancy::default();
-        occupancy.level_mut(levels).push(Run { id: RunId(1), bytes: Bytes(last), entries: None });
+        occupancy.level_mut(level).push(Run { id: RunId(1), bytes: Bytes(last), entries: None });
         let everything = KeyedRun { slices: Slices::everything(), inputs_covered: None };
+        let mut tree = Self::empty(policy, table, busy);
+        tree.tree = Tree::resume(policy, policy.given().clone(), occupancy).holding(Steady { level });
+        Self { last: Some(last as f64), runs: BTreeMap::from([(RunId(1), everything)]), ..tree }
+    }
+
+    /// Creates an empty tree, all of whose entries have keys of their own. It must not outgrow the
+    /// policy's shape.
+    ///
+    /// # Panics
+    /// If `busy` has not one number for each level.
+    pub fn empty(policy: &'a Custom, table: usize, busy: Vec<f64>) -> Self {
+        let levels = policy.given().last();
+        assert_eq!(busy.len(), levels, "a time for each level");
         Self {
-            tree: Tree::resume(policy, shape, occupancy).holding(Steady { level: levels }),
-            busy,
-            last: last as f64,
-            runs: BTreeMap::from([(RunId(1), everything)]),
+            tree: Tree::resume(policy, policy.given().clone(), Occupancy::default()),
             sums: Sums::new(levels),
+            runs: BTreeMap::new(),
+            last: None,
+            table,
+            busy,
         }
     }
 
@@ -121,18 +136,37 @@ impl<'a> WholeTree<'a> {
             self.runs.entry(run.id).and_modify(|run| run.inputs_covered = None);
         }
         let inputs: Vec<Slices> = plan.inputs.iter().map(|id| self.runs.remove(id).expect("a run").slices).collect();
-        let inputs_covered = inputs.iter().map(Slices::covers).sum();
-        let is_last = plan.target == self.busy.len();
-        let is_flush = flushed.is_some();
-        let mut slices = Slices::default();
-        for cluster in slices::clusters(flushed.into_iter().chain(inputs.into_iter().flat_map(Slices::into_slices))) {
-            let is_move = cluster.inputs == 1 && !is_flush;
-            let entries = if is_last { self.last * cluster.slice.width() } else { cluster.slice.keys.len() as f64 };
-            self.sums.written[plan.target - 1] += if is_move { 0.0 } else { entries };
-            slices.put_one(cluster.slice);
-        }
-        let slices = if is_last { Slices::everything() } else { slices };
-        self.runs.insert(output, KeyedRun { slices, inputs_covered: Some(inputs_covered) });
+        let inputs_covered = Some(inputs.iter().map(Slices::covers).sum());
+        let memtable = flushed.as_ref().map(|slice| slice.range.clone());
+        let all = flushed.into_iter().chain(inputs.into_iter().flat_map(Slices::into_slices));
+        let written = &mut self.sums.written[plan.target - 1];
+        let slices = match self.last.filter(|_| plan.target == self.busy.len()) {
+            Some(last) => {
+                // All that arrives overlaps the run of the last level, which has no keys here.
+                let arrived = slices::clusters(all.filter(|slice| !slice.keys.is_empty()));
+                *written += arrived.iter().map(|cluster| last * cluster.slice.width()).sum::<f64>();
+                Slices::everything()
+            }
+            None => {
+                let mut run = Slices::default();
+                let mut copied: Option<Slice> = None;
+                for cluster in slices::clusters(all) {
+                    if cluster.is_lone() && memtable.as_ref() != Some(&cluster.slice.range) {
+                        copied.take().into_iter().for_each(|slice| run.put(slice, &[], self.table));
+                        run.put(cluster.slice, &[], self.table);
+                    } else {
+                        *written += cluster.slice.keys.len() as f64;
+                        copied = Some(match copied {
+                            Some(before) => before.through(cluster.slice),
+                            None => cluster.slice,
+                        });
+                    }
+                }
+                copied.into_iter().for_each(|slice| run.put(slice, &[], self.table));
+                run
+            }
+        };
+        self.runs.insert(output, KeyedRun { slices, inputs_covered });
     }
 
     fn look(&mut self) {
