@@ -43,7 +43,7 @@ enum Way {
     Whole,
     /// Whole levels, but in [`STAGGERED`] key ranges with a tree each, whose levels are full at
     /// times that are evenly spread: a compaction has so much less to do, and takes so much less
-    /// time. By the closed form only.
+    /// time. By the closed form.
     Staggered,
     /// One range of a level after another.
     Ranges(Order),

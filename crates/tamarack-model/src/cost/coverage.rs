@@ -55,7 +55,7 @@
 //! * **If k is not whole**, keys have ⌊k⌋ or ⌈k⌉ arrivals in a cycle, and the formulas are means
 //!   over both: of cycles of equal length with any g, and of cycles of whole length with g = 1.
 //!
-//! //! # Whole levels, and compactions that take time
+//! # Whole levels, and compactions that take time
 //!
 //! A level is emptied by the batch that fills it (g = 1) and which passes by: `b_i - 1` batches are
 //! written, spread over its slots ([`update`]). A compaction into level i begins with a batch, and

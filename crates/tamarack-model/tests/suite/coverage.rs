@@ -273,6 +273,79 @@ fn paced_compactions_are_near_the_closed_form() {
     }
 }
 
+/// A flush or compaction of one range in progress.
+struct RangeJob {
+    due: u64,
+    left: f64,
+    whole: f64,
+    /// Inputs beyond one: runs that are met more than once the job has ended.
+    excess: f64,
+}
+
+/// The mean number of runs met in a leveled tree of `levels` levels of ratio T, divided into this
+/// many ranges of equal size, whose levels are full at different times if they are staggered. Each
+/// range counts like an odometer, and one device works on the job that is due first.
+fn met_in_ranges(ranges: u64, is_staggered: bool, ratio: u64, levels: u32, load: f64) -> f64 {
+    const STEPS: u32 = 64;
+    let cycle = ratio.pow(levels - 1);
+    let shape = shape(&format!("leveling:T={ratio}"), 1, levels, ratio);
+    let at_rest = coverage::whole_levels(&shape, &vec![0.0; levels as usize]);
+    // Steps of the golden ratio are spread evenly over the cycles of all levels; an odd number is
+    // no multiple of an even ratio.
+    let stride = if is_staggered { (cycle as f64 * 0.618) as u64 | 1 } else { 0 };
+    let (mut jobs, mut sum): (Vec<RangeJob>, f64) = (Vec::new(), 0.0);
+    let flushes = 4 * cycle;
+    for flush in 1..=flushes {
+        for range in 0..ranges {
+            let count = flush + range * stride;
+            let target = (1..levels).find(|level| count % ratio.pow(*level) != 0).unwrap_or(levels);
+            let batches = if target < levels { count / ratio.pow(target - 1) % ratio } else { ratio };
+            let joined = if batches > 1 { 1.0 } else { 0.0 };
+            let arrived = if target == 1 { 0.0 } else { f64::from(target) };
+            let whole = (batches * ratio.pow(target - 1)) as f64 / ranges as f64;
+            let due = flush + ratio.pow(target - 1);
+            jobs.push(RangeJob { due, left: whole, whole, excess: arrived + joined - 1.0 });
+        }
+        for _ in 0..STEPS {
+            let mut budget = coverage::written(&at_rest) / load / f64::from(STEPS);
+            jobs.sort_by_key(|job| job.due);
+            for job in &mut jobs {
+                let written = job.left.min(budget);
+                job.left -= written;
+                budget -= written;
+            }
+            jobs.retain(|job| job.left > 0.0);
+            let excess: f64 = jobs.iter().map(|job| job.excess * job.left / job.whole).sum();
+            // The first cycle begins without jobs.
+            sum += if flush > cycle { excess / ranges as f64 / f64::from(STEPS) } else { 0.0 };
+        }
+    }
+    coverage::met(&at_rest) + sum / (flushes - cycle) as f64
+}
+
+/// Ranges whose levels are full at different times: each compaction takes a part of the time, and a
+/// device that is hardly ever idle leaves hardly more runs than there are at rest. Ranges that are
+/// full together are compacted one after the other, and gain nothing.
+#[test]
+fn staggered_ranges_are_compacted_sooner() {
+    for (ratio, levels) in [(4, 4), (10, 3)] {
+        let shape = shape(&format!("leveling:T={ratio}"), 1, levels, ratio);
+        let at_rest = coverage::whole_levels(&shape, &vec![0.0; levels as usize]);
+        let written: Vec<f64> = at_rest.iter().map(|level| level.written).collect();
+        let busy = coverage::busy(&written, 0.95);
+        let predicted = coverage::met(&coverage::whole_levels(&shape, &busy));
+        let beyond_rest = |ranges, is_staggered| {
+            met_in_ranges(ranges, is_staggered, ratio, levels, 0.95) / coverage::met(&at_rest) - 1.0
+        };
+        let [one, together, staggered] =
+            [(1, false), (16, false), (16, true)].map(|(ranges, is)| beyond_rest(ranges, is));
+        println!("T = {ratio}, runs met beyond those at rest: {one:.3} {together:.3} {staggered:.3}");
+        assert_near(1.0 + one, predicted / coverage::met(&at_rest), 0.06, "one range");
+        assert_near(1.0 + together, 1.0 + one, 1e-6, "ranges that are full together");
+        assert!(staggered < one / 6.0 && staggered > one / 16.0, "T = {ratio}: {staggered} of {one}");
+    }
+}
+
 /// The smallest level goes first, and the last one gets what is left: at full load, all of its
 /// time.
 #[test]
