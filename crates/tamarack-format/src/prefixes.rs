@@ -49,6 +49,19 @@ impl Prefixes {
         &self.bytes[..self.common_bytes]
     }
 
+    /// The number of keys.
+    #[inline]
+    #[expect(clippy::len_without_is_empty, reason = "nobody asks")]
+    pub fn len(&self) -> usize {
+        self.prefixes().len()
+    }
+
+    /// The next eight bytes of the key at `index`, as [`first_eight`] returns them.
+    #[inline]
+    pub fn get(&self, index: usize) -> u64 {
+        number(self.prefixes()[index])
+    }
+
     /// The range of keys that may equal `key`: earlier ones are smaller, later ones are larger.
     #[inline(always)] // A call costs as much as the search among few.
     pub fn around(&self, key: &[u8]) -> Range<usize> {
@@ -76,7 +89,11 @@ impl Prefixes {
     #[cold]
     fn end_of_equals(&self, start: usize) -> usize {
         let prefixes = &self.prefixes()[start..];
-        start + prefixes.partition_point(|&prefix| prefix == prefixes[0])
+        match prefixes.get(1) {
+            Some(next) if *next == prefixes[0] => start + prefixes.partition_point(|&prefix| prefix == prefixes[0]),
+            // The usual case.
+            _ => start + 1,
+        }
     }
 
     /// The number of keys that satisfy `before`, which must be true for all keys smaller than
@@ -84,22 +101,29 @@ impl Prefixes {
     /// only for keys that may be equal.
     #[inline]
     pub fn partition_point(&self, key: &[u8], before: impl Fn(usize) -> bool) -> usize {
-        let Range { start: mut low, end: mut high } = self.around(key);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if before(middle) {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        low
+        partition_point(self.around(key), before)
     }
 
     /// Its memory beside its own size, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.bytes.len()
     }
+}
+
+/// The first index in `range` for which `before` is false, if it is true for those before and false
+/// for those after; the end of the range if there is none.
+#[inline]
+pub(crate) fn partition_point(range: Range<usize>, before: impl Fn(usize) -> bool) -> usize {
+    let Range { start: mut low, end: mut high } = range;
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if before(middle) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    low
 }
 
 #[inline]
