@@ -273,9 +273,9 @@ options! {
         filter_digests(keep: bool) -> bool, default "true", range "true or false";
 
         /// Maximum size of the block cache and the entry cache together, in bytes; 0 disables both.
-        /// If no memory budget was set, the budget grows to fit it. Index blocks of open tables,
-        /// about a hundredth of their data, are kept beside the cache, up to a quarter of its size;
-        /// further index blocks share the cache with data blocks.
+        /// If no memory budget was set, the budget grows to fit it. Index blocks of open tables
+        /// (mostly 0.5 to 0.7 % of their data) are kept beside the cache, up to a quarter of its
+        /// size; further index blocks share the cache with data blocks.
         cache_bytes(bytes: u64) -> u64, default "what the other parts leave of the memory budget", range "from 0 on";
 
         /// Maximum size of the index blocks of open tables that are kept beside the block cache, in

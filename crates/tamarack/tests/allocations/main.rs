@@ -1,9 +1,11 @@
 //! Allocations of single threads, counted by a global allocator: cached reads allocate nothing
-//! (`reads`), and a memtable's account of its memory is exact (`buffer`).
+//! (`reads`), and the accounts of their memory that memtables (`memtable`) and decoded index blocks
+//! (`fences`) give are exact.
 
 #![cfg(not(feature = "shuttle"))]
 #![expect(unsafe_code, reason = "an allocator that counts cannot be written without")]
 
 mod allocator;
+mod fences;
 mod memtable;
 mod reads;

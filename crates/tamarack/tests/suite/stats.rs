@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tamarack::{AdvancedOptions, Db, LevelStats, Options, Result, Stats};
+use tamarack::{AdvancedOptions, Compression, Db, LevelStats, Options, Result, Stats};
 use tamarack_env::{Env, SimEnv};
 
 fn advanced(sim: &SimEnv) -> AdvancedOptions {
@@ -241,5 +241,32 @@ fn memtables_keep_their_size() -> Result<()> {
     db.close()?;
     let db = Options::new().memory_bytes(8 << 20).advanced(advanced(&sim)).open("/db")?;
     assert_eq!(db.stats().memtable_capacity_bytes, 1 << 20);
+    Ok(())
+}
+
+/// The index of a table that is wholly in memory takes at most 0.7 % of the table's size with
+/// entries of 1 KiB, of which three fill a block of 4 KiB, and 0.6 % with small entries.
+#[test]
+fn indexes_are_small() -> Result<()> {
+    for (key_bytes, value_bytes, percent_max) in [(24, 1024, 0.7), (16, 100, 0.6)] {
+        let sim = SimEnv::new(1);
+        let advanced = AdvancedOptions::new().env(Arc::new(sim.clone())).index_bytes(1 << 20);
+        let advanced = advanced.memtable_bytes(64 << 20).table_bytes(64 << 20);
+        let db = Options::new().threads(1).compression(Compression::None).advanced(advanced).open("/db")?;
+        let count = (16 << 20) / (key_bytes + value_bytes);
+        let key = |number: usize| format!("key {:0width$}", 7 * number, width = key_bytes - 4);
+        for number in 0..count {
+            db.put(key(number), vec![b'v'; value_bytes])?;
+        }
+        db.flush()?;
+        // Each block is read, and so each index block.
+        for number in (0..count).step_by(3) {
+            assert!(db.get(key(number))?.is_some());
+        }
+        let (indexes, tables) = (db.stats().memory.indexes_bytes, table_bytes(&sim));
+        let percent = 100.0 * indexes as f64 / tables as f64;
+        println!("{indexes} bytes of indexes for {tables} of tables: {percent:.3} %");
+        assert!((0.3..=percent_max).contains(&percent), "{percent} %");
+    }
     Ok(())
 }
