@@ -35,8 +35,9 @@
 //! When nothing is left to carry out, the same steps open the tables that nobody has opened, those
 //! of young runs first, and load their lower index blocks, as far as open files and the budget for
 //! such blocks are left ([`TableFile::load_some`]). After compactions that reads nothing: builders
-//! leave what they have in memory. After the database is opened it takes a read for the end of each
-//! table and one for half a MiB of index. A table that cannot be read is left to whoever needs it.
+//! leave what they have in memory. When the database is opened it takes a read for the end of each
+//! table and one for half a MiB of index; the call waits for that for at most
+//! [`LOADING_AT_OPENING`]. A table that cannot be read is left to whoever needs it.
 //!
 //! # The budget
 //!
@@ -76,6 +77,10 @@ use crate::tree::version::{TreeVersion, Version};
 
 /// A step ends after so many tables, or the first that needed a read.
 const TABLES_PER_STEP: usize = 8;
+
+/// How long opening a database may wait for tables to be loaded. A gigabyte of data takes some 20
+/// ms of an SSD.
+const LOADING_AT_OPENING: Duration = Duration::from_millis(50);
 
 /// The filters of a tree.
 pub struct FilterRebuild {
@@ -296,12 +301,15 @@ impl FilterRebuild {
         Ok(bytes_read)
     }
 
-    /// Decides, and says what tables are to be opened with. Reads nothing as long as none is open.
+    /// Decides, and says what tables are to be opened with. Then loads for a short time, so that the
+    /// first lookups find a database of ordinary size in memory; the worker does the rest.
     pub(super) fn begin(&self, view: &View) {
         let state = &mut *self.state.lock();
         self.decide(state, view);
         // A failure shows again when the worker comes by.
         while let Ok(true) = self.carry_out_some(state) {}
+        let until = self.env.now() + LOADING_AT_OPENING;
+        while self.env.now() < until && load_some(state) {}
     }
 
     /// One step of the loop.

@@ -11,8 +11,8 @@ use crate::compaction::scheduler::Scheduler;
 pub struct FilterWorker(Arc<Scheduler>);
 
 impl FilterWorker {
-    /// For the tables of that scheduler. Says at once what tables are to be opened with, which
-    /// reads nothing as long as none is open.
+    /// For the tables of that scheduler. Says at once what tables are to be opened with, and loads
+    /// some of them.
     pub fn new(scheduler: &Arc<Scheduler>) -> Self {
         scheduler.filters().begin(&scheduler.view_at_opening());
         Self(scheduler.clone())
