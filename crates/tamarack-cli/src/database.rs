@@ -51,7 +51,7 @@ pub(crate) fn compaction_arguments() -> [Arg; 6] {
         Arg::new("policy")
             .long("policy")
             .value_name("POLICY")
-            .help("Compaction policy; compact --help lists them [default: that of\nthe database; leveling:T=10,first=4 for a new one]")
+            .help("Compaction policy; compact --help lists them [default: that of\nthe database; leveling:T=5,first=4 for a new one]")
             .value_parser(value_parser!(String)),
         Arg::new("filter")
             .long("filter")

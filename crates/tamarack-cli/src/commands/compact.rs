@@ -35,7 +35,8 @@ is open, or with `tamarack reshape --at-once`, which also estimates the cost
 beforehand. A policy determines the capacity of each level and its number of runs. More
 runs make writes cheaper, and reads and space more expensive:
   leveling:T=10           one run per level, size ratio T; with ,first=4 up to four in
-                          the first level, compacted into one at rest (default)
+                          the first level, compacted into one at rest
+                          (leveling:T=5,first=4 is the default)
   tiering:T=4             up to T runs per level, size ratio T
   lazy-leveling:T=5       up to T runs per level, one in the last level
   dostoevsky:T=5,K=4,Z=1  up to K runs per level, up to Z in the last level

@@ -61,7 +61,7 @@ fn arguments() -> Vec<Arg> {
             .value_parser(value_parser!(u64).range(1..)),
         size("entry-size", "100", "Size of an entry: key, value, and 8 bytes"),
         size("buffer", "32MiB", "Size of the memtable (the papers' buffer)"),
-        option("policy", "POLICY", "leveling:T=10,first=4", "Compaction policy; compact --help lists them\n"),
+        option("policy", "POLICY", "leveling:T=5,first=4", "Compaction policy; compact --help lists them\n"),
         option("filter", "FILTER", "blocked:bits=10,allocation=monkey", "Filters; import --help lists them\n"),
         size("block-size", "4KiB", "Size of data blocks"),
         option(

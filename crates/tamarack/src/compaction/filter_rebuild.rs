@@ -301,8 +301,8 @@ impl FilterRebuild {
         Ok(bytes_read)
     }
 
-    /// Decides, and says what tables are to be opened with. Then loads for a short time, so that the
-    /// first lookups find a database of ordinary size in memory; the worker does the rest.
+    /// Decides, and says what tables are to be opened with. Then loads for a short time, so that
+    /// the first lookups find a database of ordinary size in memory; the worker does the rest.
     pub(super) fn begin(&self, view: &View) {
         let state = &mut *self.state.lock();
         self.decide(state, view);

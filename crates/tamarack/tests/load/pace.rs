@@ -392,7 +392,7 @@ fn floods() {
     const LATE: usize = 16;
     println!("{HEAD}");
     let cases = [
-        Case::small_values("leveling:T=10,first=4", 60, 80),
+        Case::small_values("leveling:T=5,first=4", 60, 80),
         Case::small_values("lazy-leveling:T=5", 60, 80),
         Case::mixed_values("leveling:T=10", 40, 60),
     ];

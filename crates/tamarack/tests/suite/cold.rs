@@ -63,9 +63,9 @@ fn after_a_load() -> Result<()> {
     Ok(())
 }
 
-/// Opening loads what lookups need beside data blocks, in two reads for each table. On a slow device
-/// it does not wait for all of that, and background work goes on; lookups before that read what they
-/// lack.
+/// Opening loads what lookups need beside data blocks, in two reads for each table. On a slow
+/// device it does not wait for all of that, and background work goes on; lookups before that read
+/// what they lack.
 #[test]
 fn after_opening() -> Result<()> {
     let slow = Device { read_latency: Duration::from_millis(20), ..Device::NVME_SSD };
