@@ -70,7 +70,7 @@ use crate::database::Activity;
 use crate::error::{Error, Result};
 use crate::format::meta::EditNumber;
 use crate::stats::Counters;
-use crate::table::FilterOutcome;
+use crate::table::{FilterOutcome, Loaded};
 use crate::tree::state::Tree;
 use crate::tree::table_file::{TableFile, TableFiles};
 use crate::tree::version::{TreeVersion, Version};
@@ -78,8 +78,8 @@ use crate::tree::version::{TreeVersion, Version};
 /// A step ends after so many tables, or the first that needed a read.
 const TABLES_PER_STEP: usize = 8;
 
-/// How long opening a database may wait for tables to be loaded. A gigabyte of data takes some 20
-/// ms of an SSD.
+/// How long opening a database may wait for tables to be loaded: nearly enough for a gigabyte of
+/// data on a network disk.
 const LOADING_AT_OPENING: Duration = Duration::from_millis(50);
 
 /// The filters of a tree.
@@ -119,6 +119,8 @@ struct RebuildState {
     changes: VecDeque<(Weak<TableFile>, FilterTarget)>,
     /// Tables that may lack something in memory, young ones first.
     loading: VecDeque<Weak<TableFile>>,
+    /// Whether the budget for their lower index blocks was used up since the last decision.
+    is_index_budget_used_up: bool,
     /// The last choice that all tables were given.
     settled: Option<u64>,
     frequencies: AccessFrequencies,
@@ -250,6 +252,7 @@ impl FilterRebuild {
         // Somebody may be reading a table that the tree has no more: without a filter from now on.
         let gone = gone.iter().map(|file| (file, FilterTarget::Nothing));
         state.loading.clear();
+        state.is_index_budget_used_up = false;
         state
             .loading
             .extend(tree.runs().flat_map(|run| run.slices().iter().map(|slice| Arc::downgrade(slice.table()))));
@@ -329,10 +332,6 @@ impl FilterRebuild {
                     return Progress::More;
                 }
                 state.settled = state.decided.map(|(_, number)| number);
-                self.tree.database.progress.notify();
-                if load_some(state) {
-                    return Progress::More;
-                }
             }
             Err(error) => {
                 tracing::warn!(%error, "filter rebuild failed; it will be retried");
@@ -340,9 +339,11 @@ impl FilterRebuild {
                 state.error = Some(error);
             }
         }
-        let pause_until = state.error.is_some().then_some(state.pause_until);
         self.tree.database.progress.notify();
-        pause_until.map_or(Progress::Idle, Progress::IdleUntil)
+        if state.error.is_some() {
+            return Progress::IdleUntil(state.pause_until);
+        }
+        if load_some(state) { Progress::More } else { Progress::Idle }
     }
 
     fn moment(&self, version: &Version) -> Moment {
@@ -388,9 +389,10 @@ impl FilterRebuild {
 /// Loads a part of a table that nobody has asked for yet. False if there is none left.
 fn load_some(state: &mut RebuildState) -> bool {
     while let Some(table) = state.loading.front() {
-        match table.upgrade().map(|table| table.load_some()) {
-            Some(Ok(true)) => return true,
-            Some(Ok(false)) | None => {}
+        match table.upgrade().map(|table| table.load_some(!state.is_index_budget_used_up)) {
+            Some(Ok(Loaded::Some)) => return true,
+            Some(Ok(Loaded::BudgetUsedUp)) => state.is_index_budget_used_up = true,
+            Some(Ok(Loaded::Nothing)) | None => {}
             // Whoever needs the table is told.
             Some(Err(error)) => tracing::warn!(%error, "table could not be loaded before it is needed"),
         }

@@ -8,8 +8,7 @@
 //! Memory: the write buffer, one block, and the index blocks (about 0.6 % of the table), whose
 //! checksums need offsets that are known only when all data is written; with a filter or digests
 //! also 8 bytes per key, and at the end the filter and the digests. Index blocks and filter may be
-//! left to whoever opens the table. Calls the environment only to
-//! create, write and sync the file.
+//! left to whoever opens the table. Calls the environment only to create, write and sync the file.
 
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};

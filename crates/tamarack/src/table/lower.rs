@@ -33,6 +33,17 @@ pub(super) const LOWER_BYTES: u64 = 64 << 10;
 /// milliseconds of a disk, and much less of an SSD.
 const LOADED_BYTES: u64 = 512 << 10;
 
+/// What an attempt to load something that nobody has asked for yet has done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Loaded {
+    /// It has loaded something; there may be more.
+    Some,
+    /// There was nothing to load.
+    Nothing,
+    /// The budget for resident lower index blocks is used up, but for the part that lookups take.
+    BudgetUsedUp,
+}
+
 impl Table {
     /// The lower index block of the fence `top`, if it is resident or in the cache.
     #[inline]
@@ -99,22 +110,12 @@ impl Table {
     /// # Errors
     /// If it is damaged. Damage of the others is reported to whoever needs them.
     pub(super) fn take_lower(&self, top: usize, bytes: &[u8], reader: Reader) -> Result<SharedFences> {
-        let start = self.index.top().handle(top).offset;
-        let decode = |at: usize, bytes: &[u8]| {
-            let handle = self.index.top().handle(at);
-            let block = self.file.decode_block(bytes, &handle, ByteBuffer::new(), reader)?;
-            self.decode_lower(at, &block, reader)
-        };
-        let bytes_of = |at: usize| {
-            let handle = self.index.top().handle(at);
-            let from = handle.offset.checked_sub(start)? as usize;
-            bytes.get(from..from.checked_add(handle.bytes)?)
-        };
-        let first = decode(top, bytes_of(top).expect("what was read has at least one block"))?;
+        let mut blocks = self.lower_in(top, bytes, reader);
+        let (_, first) = blocks.next().expect("what was read has at least one block");
+        let first = first?;
         self.keep_lower(top, &first);
-        for at in top + 1..self.index.top().len() {
-            let next = bytes_of(at).map(|bytes| decode(at, bytes));
-            let Some(Ok(fences)) = next else { break };
+        for (at, fences) in blocks {
+            let Ok(fences) = fences else { break };
             if !self.index.keep(at, &fences, self.storage.index_budget()) {
                 break;
             }
@@ -122,31 +123,43 @@ impl Table {
         Ok(first)
     }
 
-    /// Loads lower index blocks that nobody has asked for yet, in one read of bounded size. False
-    /// if there was nothing to load, or their budget is used up but for the part that lookups may
-    /// take.
+    /// The lower index blocks in `bytes`, which were read for `reader` from the beginning of that
+    /// of the fence `first` on. Each is decoded when it is asked for.
+    fn lower_in<'t>(
+        &'t self,
+        first: usize,
+        bytes: &'t [u8],
+        reader: Reader,
+    ) -> impl Iterator<Item = (usize, Result<SharedFences>)> + 't {
+        let start = self.index.top().handle(first).offset;
+        (first..self.index.top().len()).map_while(move |top| {
+            let handle = self.index.top().handle(top);
+            let from = usize::try_from(handle.offset.checked_sub(start)?).ok()?;
+            let stored = bytes.get(from..from.checked_add(handle.bytes)?)?;
+            let block = self.file.decode_block(stored, &handle, ByteBuffer::new(), reader);
+            Some((top, block.and_then(|block| self.decode_lower(top, &block, reader))))
+        })
+    }
+
+    /// Loads lower index blocks that nobody has asked for yet, in one read of bounded size.
     ///
     /// # Errors
     /// If they cannot be read, or one is damaged.
-    pub fn load_lower(&self) -> Result<bool> {
-        let Some(first) = self.index.first_lacking() else { return Ok(false) };
+    pub fn load_lower(&self) -> Result<Loaded> {
+        let Some(first) = self.index.first_lacking() else { return Ok(Loaded::Nothing) };
         let budget = self.storage.index_budget();
         let bytes_max = LOADED_BYTES.min(budget.left_unasked_bytes());
         let (start, end) = self.piece_of_lower(first, bytes_max)?;
         if end - start > bytes_max {
-            return Ok(false);
+            return Ok(if bytes_max < LOADED_BYTES { Loaded::BudgetUsedUp } else { Loaded::Nothing });
         }
         let bytes = self.file.read(start, (end - start) as usize, Reader::Upkeep)?;
-        let handles = (first..self.index.top().len()).map(|top| (top, self.index.top().handle(top)));
-        for (top, handle) in handles.take_while(|(_, handle)| handle.end() <= end) {
-            let stored = &bytes[(handle.offset - start) as usize..][..handle.bytes];
-            let block = self.file.decode_block(stored, &handle, ByteBuffer::new(), Reader::Upkeep)?;
-            if !self.index.keep_unasked(top, &self.decode_lower(top, &block, Reader::Upkeep)?, budget) {
-                // Decoded it is larger than stored.
-                return Ok(top > first);
+        for (top, fences) in self.lower_in(first, &bytes, Reader::Upkeep) {
+            if !self.index.keep_unasked(top, &fences?, budget) {
+                return Ok(Loaded::BudgetUsedUp);
             }
         }
-        Ok(true)
+        Ok(Loaded::Some)
     }
 
     /// Makes lower index blocks resident that the table's builder left, as they are stored.

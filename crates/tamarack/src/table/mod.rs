@@ -43,6 +43,7 @@ pub use filter::FilterOutcome;
 pub(crate) use filter::bits_of;
 pub use filter_answer::Answer;
 pub use filter_slots::PinnedFilters;
+pub use lower::Loaded;
 pub use reader::{Table, UnitsOfTable};
 pub use storage::{TableAccess, TableStorage, open_files_max};
 pub use tamarack_filter::{FilterKind, kind_to_number};

@@ -24,7 +24,8 @@ use crate::format::meta::{TableId, TableMeta};
 use crate::memory::{Charge, MemoryPart};
 use crate::stats::{RunLookups, sampled_lately};
 use crate::table::{
-    FilterKind, FilterOutcome, FilterTarget, Table, TableStorage, UnitsOfTable, WrittenTable, bits_of, kind_to_number,
+    FilterKind, FilterOutcome, FilterTarget, Loaded, Table, TableStorage, UnitsOfTable, WrittenTable, bits_of,
+    kind_to_number,
 };
 
 /// The tables of a database: how they are opened, and which are garbage.
@@ -241,17 +242,16 @@ impl TableFile {
         }
     }
 
-    /// Loads a part of what lookups need beside data blocks: opens the table, or reads some of its
-    /// lower index blocks, as far as memory and open files are left for what nobody has asked for.
-    /// False if there is nothing more to load.
+    /// Loads a part of what lookups need beside data blocks: opens the table, as long as no other
+    /// file has to be closed for it, or if `lower`, reads some of its lower index blocks.
     ///
     /// # Errors
     /// If the file cannot be read, or is damaged.
-    pub fn load_some(&self) -> Result<bool> {
+    pub fn load_some(&self, lower: bool) -> Result<Loaded> {
         match self.opened.get() {
-            Some(table) => table.load_lower(),
-            None if self.files.storage.can_open_another_file() => self.open_now().map(|_| true),
-            None => Ok(false),
+            Some(table) if lower => table.load_lower(),
+            None if self.files.storage.can_open_another_file() => self.open_now().map(|_| Loaded::Some),
+            _ => Ok(Loaded::Nothing),
         }
     }
 

@@ -98,6 +98,32 @@ fn after_opening() -> Result<()> {
     Ok(())
 }
 
+/// Once the budget for index blocks is used up, no table is read in vain, whatever is left of it;
+/// also where blocks are larger in memory than in the file, as with neighbours that share much.
+#[test]
+fn nothing_is_read_that_cannot_stay() -> Result<()> {
+    let env = SimEnv::new(1);
+    let db = open(&env, 1 << 20)?;
+    for number in (0..KEYS).map(|number| number * 4_001 % KEYS) {
+        db.put([&[(number / 25) as u8; 60][..], &key(number)].concat(), [7; 1000])?;
+    }
+    db.wait_for_compactions()?;
+    db.close()?;
+    let db = open(&env, 1 << 20)?;
+    let tables: u64 = db.stats().levels.iter().map(|level| level.total().tables).sum();
+    let all = db.stats().memory.indexes_bytes;
+    db.close()?;
+    for index_bytes in (1000..all / 2).step_by(199) {
+        let db = open(&env, index_bytes)?;
+        env.run_background_until_idle();
+        let of_indexes = db.stats().reads.upkeep.reads - tables;
+        // Less than half of the tables can be loaded, and one more is tried.
+        assert!(of_indexes <= tables / 2 + 1, "{of_indexes} reads for {tables} tables, {index_bytes} bytes");
+        db.close()?;
+    }
+    Ok(())
+}
+
 /// A table that cannot be read costs background work nothing but an attempt, and the others are
 /// loaded.
 #[test]
