@@ -98,8 +98,8 @@ fn after_opening() -> Result<()> {
     Ok(())
 }
 
-/// Once the budget for index blocks is used up, no table is read in vain, whatever is left of it;
-/// also where blocks are larger in memory than in the file, as with neighbours that share much.
+/// Once the budget for index blocks is used up, no table is read for nothing, whatever is left of
+/// it; also where blocks are larger in memory than in the file, as with neighbours that share much.
 #[test]
 fn nothing_is_read_that_cannot_stay() -> Result<()> {
     let env = SimEnv::new(1);
