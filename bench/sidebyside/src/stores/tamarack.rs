@@ -46,7 +46,7 @@ impl Kind for Tamarack {
 
     fn default_setup(&self) -> &'static str {
         "the default policy, or the one in its name, and its allowance for late compactions (`late=MEMTABLES`, default 16); the default filters (`blocked:bits=10,allocation=monkey`), in memory beside the cache, indexes as well, up to a quarter of the cache; two background threads; settled only when the tree has its shape (`Db::reshape`), which late compactions leave to a tree at rest; \
-         durability `Buffered`; what compactions read passes the page cache, what they write does not"
+         durability `Buffered`; compactions read past the page cache, and write through it"
     }
 
     fn open(&self, dir: &Path, place: &Place) -> Box<dyn Store> {

@@ -10,9 +10,10 @@
 //!   writes   1   2 waits    3 waits             delays add up until a sleep is worth its cost
 //! ```
 //!
-//! A sleep is long and rare rather than short and frequent: at 50,000 writes per second, one write
-//! in 150 sleeps for two milliseconds, and the 99th percentile of latencies is that of a write that
-//! is not throttled. It also costs less processor time.
+//! A sleep is long and rare rather than short and frequent, so that the 99th percentile of
+//! latencies is that of a write that is not throttled: of [`WRITES_PER_SLEEP`] writes, one sleeps
+//! for the time that all of them take at the rate, but for no longer than [`SLEEP_MAX`]. Rare
+//! sleeps also cost less processor time.
 //!
 //! **Bursts.** Writers that were slower than the rate, or unlimited, may be faster for a while: up
 //! to a number of bytes ([`Throttle::set_burst`]) need not wait.
@@ -29,9 +30,15 @@ use tamarack_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// Upper bound on a write's delay by earlier writes.
 const QUEUE_MAX: Duration = Duration::from_millis(50);
 
-/// Delays below this are left to the next writer. A sleep takes some 50 µs longer than requested,
-/// and costs processor time; with this, it stays below two milliseconds.
-const GRAIN: Duration = Duration::from_micros(1800);
+/// Delays are left to the next writers until this many writes of the same size have added to them.
+const WRITES_PER_SLEEP: u64 = 130;
+
+/// No shorter: a sleep takes some 50 µs longer than requested, and costs processor time.
+const SLEEP_MIN: Duration = Duration::from_micros(300);
+
+/// No longer but for a write's own bytes, at rates so low that sleeps are frequent in any case:
+/// with what a sleep takes longer than requested, it stays below two milliseconds.
+const SLEEP_MAX: Duration = Duration::from_micros(1800);
 
 /// The rate of writers and their turns. Unlimited at first.
 #[derive(Debug, Default)]
@@ -96,7 +103,8 @@ impl Throttle {
         let turn = |next_ns: u64| next_ns.clamp(earliest_ns, latest_ns).saturating_add(takes_ns(bytes));
         let next_ns = self.next_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |next_ns| Some(turn(next_ns)));
         let until = Duration::from_nanos(turn(next_ns.expect("the update always gives a value")));
-        if until < now + GRAIN {
+        let sleep = Duration::from_nanos(takes_ns(bytes).saturating_mul(WRITES_PER_SLEEP));
+        if until < now + sleep.clamp(SLEEP_MIN, SLEEP_MAX) {
             return Duration::ZERO;
         }
         if !self.is_reported.swap(true, Ordering::Relaxed) {
@@ -130,7 +138,7 @@ mod tests {
         }
     }
 
-    /// On the simulator's clock: throughput equals the rate, in steps of the grain, and no delay
+    /// On the simulator's clock: throughput equals the rate, in steps of a sleep, and no delay
     /// exceeds its bound.
     #[test]
     fn writes_come_at_the_rate() {
@@ -143,12 +151,27 @@ mod tests {
         let seconds = (env.now() - began).as_secs_f64();
         assert!((seconds - 10_000.0 / 1024.0).abs() < 0.01, "{seconds}");
         assert!(
-            longest < GRAIN + Duration::from_millis(1),
-            "no write waits longer than a grain and its own bytes: {longest:?}"
+            longest < SLEEP_MAX + Duration::from_millis(1),
+            "no write waits longer than a sleep and its own bytes: {longest:?}"
         );
         assert_eq!(throttle.admit(&env, 1 << 20, drop), Duration::from_secs(1), "a large write waits for itself");
         throttle.set_rate(None);
         assert_eq!(throttle.admit(&env, 1 << 30, drop), Duration::ZERO);
+    }
+
+    /// One write in [`WRITES_PER_SLEEP`] sleeps, and not longer than needed for that.
+    #[test]
+    fn few_writes_sleep() {
+        let env = SimEnv::new(1);
+        let throttle = Throttle::default();
+        // 5 µs for each write, so that neither bound of a sleep counts.
+        throttle.set_rate(Some(1024.0 / 5e-6));
+        let sleeps: Vec<Duration> =
+            (0..130_000).map(|_| throttle.admit(&env, 1 << 10, drop)).filter(|delay| *delay > Duration::ZERO).collect();
+        // Writes take no time on this clock, so the time between sleeps is that of the sleeps.
+        assert!((990..=1_010).contains(&sleeps.len()), "{} sleeps", sleeps.len());
+        let longest = sleeps.iter().max().expect("some");
+        assert!((650..=660).contains(&longest.as_micros()), "{longest:?}");
     }
 
     /// After a pause, a burst of the given size does not wait, and one beyond it comes at the rate;
@@ -208,6 +231,6 @@ mod tests {
         // Another writer's turn lasts for days.
         throttle.next_ns.store(u64::MAX / 2, Ordering::Relaxed);
         throttle.set_rate(Some(1e9));
-        assert!(throttle.admit(&env, 100, drop) < QUEUE_MAX + GRAIN);
+        assert!(throttle.admit(&env, 100, drop) < QUEUE_MAX + SLEEP_MAX);
     }
 }
