@@ -213,37 +213,3 @@ impl Drop for Handle {
         self.signal.stop();
     }
 }
-
-#[cfg(all(test, target_os = "linux", not(miri), not(feature = "shuttle")))]
-mod tests {
-    use rustix::process::getpriority_process;
-
-    use super::{Arc, Event, NICENESS, OnceLock, Progress, Work, Workers};
-
-    /// Keeps the niceness of the thread that calls it.
-    #[derive(Default)]
-    struct Look {
-        niceness: OnceLock<i32>,
-        looked: Event,
-    }
-
-    impl Work for Look {
-        fn step(&self) -> Progress {
-            self.niceness.get_or_init(|| getpriority_process(None).expect("a thread may read its own niceness"));
-            self.looked.notify();
-            Progress::Done
-        }
-    }
-
-    /// Only the worker's thread has another priority, not the one that starts it.
-    #[test]
-    fn background_threads_give_way() {
-        let before = getpriority_process(None).expect("a thread may read its own niceness");
-        let (workers, look) = (Workers::new(), Arc::new(Look::default()));
-        let worker = workers.start("a look", look.clone()).expect("a thread starts");
-        workers.wait(&look.looked, None, &mut || look.niceness.get().is_some());
-        worker.stop();
-        let after = getpriority_process(None).expect("a thread may read its own niceness");
-        assert_eq!((look.niceness.get(), after), (Some(&(before + NICENESS).min(19)), before));
-    }
-}

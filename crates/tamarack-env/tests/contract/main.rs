@@ -29,6 +29,7 @@ mod os {
     crate::tests! { crate::Place::on_disk();
         system::what_is_not_regular_is_not_opened,
         system::sync_dir_follows_the_name,
+        system::workers_give_way,
     }
 }
 

@@ -3,9 +3,11 @@
 #![expect(clippy::disallowed_methods, reason = "others change the directory, too")]
 
 use std::io::ErrorKind;
+use std::sync::{Arc, OnceLock};
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
-use tamarack_env::{Access, is_not_regular};
+use rustix::process::getpriority_process;
+use tamarack_env::{Access, Event, Progress, Work, is_not_regular};
 
 use crate::{Place, STEP};
 
@@ -35,4 +37,29 @@ pub(crate) fn sync_dir_follows_the_name(place: &Place) {
         std::fs::rename(&dir, place.path(format!("old-{round}"))).unwrap();
         assert_eq!(place.env.sync_dir(&dir, STEP).unwrap_err().kind(), ErrorKind::NotFound);
     }
+}
+
+/// Keeps the niceness of the thread that calls it.
+#[derive(Default)]
+struct Look {
+    niceness: OnceLock<i32>,
+    looked: Event,
+}
+
+impl Work for Look {
+    fn step(&self) -> Progress {
+        self.niceness.get_or_init(|| getpriority_process(None).unwrap());
+        self.looked.notify();
+        Progress::Done
+    }
+}
+
+/// A worker's thread has a lower priority than the thread that starts it, which keeps its own.
+pub(crate) fn workers_give_way(place: &Place) {
+    let (before, look) = (getpriority_process(None).unwrap(), Arc::new(Look::default()));
+    let worker = place.env.start("look", look.clone()).unwrap();
+    assert!(place.env.wait(&look.looked, None, &mut || look.niceness.get().is_some()));
+    worker.stop();
+    assert_eq!(look.niceness.get(), Some(&(before + 5).min(19)));
+    assert_eq!(getpriority_process(None).unwrap(), before);
 }
