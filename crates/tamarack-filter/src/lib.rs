@@ -98,15 +98,15 @@
 //! * **Filter rebuild**, larger, smaller or as another kind, without reading data: a table may
 //!   store the digests of its keys as a [`DigestSet`] of 31 to 35 bits per key, from which
 //!   [`Filter::rebuild`] builds a filter.
-//! * **A filter over the whole tree** (Chucky, not built yet) maps a digest to candidate runs. It
-//!   replaces the [`Filter`]s of tables; its buckets and fingerprints need no more than the 64 bits
-//!   of a [`Digest`].
+//! * **A filter over the whole tree** maps a digest to candidate runs. [`chucky`] has its
+//!   buckets and their code; the table of buckets, and its use in the engine, are not built yet.
 //!
 //! # Map
 //!
-//! High to low: `builder` (digests of a table), `bytes` (encoding), `filter` (kind and size),
-//! `elastic`, `blocked` and `bloom` (the kinds), `lines` (memory), `set` (digests of a table),
-//! `digest`. The crate does no I/O, stores no keys, and knows no tables.
+//! High to low: `chucky` (buckets of a filter over the whole tree), `builder` (digests of a table),
+//! `bytes` (encoding), `filter` (kind and size), `elastic`, `blocked` and `bloom` (the kinds),
+//! `lines` (memory), `set` (digests of a table), `digest`. The crate does no I/O, stores no keys,
+//! and knows no tables.
 
 #![forbid(unsafe_code)]
 
@@ -114,6 +114,7 @@ mod blocked;
 mod bloom;
 mod builder;
 mod bytes;
+pub mod chucky;
 mod digest;
 mod elastic;
 mod filter;

@@ -55,6 +55,7 @@
 
 use std::sync::LazyLock;
 
+pub mod chucky;
 mod words;
 
 pub use words::{Allocation, BITS_MAX, FilterChoice, FilterError};

@@ -145,7 +145,8 @@ const LAYERS: &[Layer] = &[
         directory: "tamarack-filter",
         may_use: &["tamarack-model", "tamarack-testing"],
         modules: &[
-            "lib", "fuzz", "builder", "bytes", "filter", "set", "elastic", "blocked", "bloom", "lines", "digest",
+            "lib", "fuzz", "chucky", "builder", "bytes", "filter", "set", "elastic", "blocked", "bloom", "lines",
+            "digest",
         ],
     },
     Layer {

@@ -1,0 +1,445 @@
+//! [`Code`]: buckets from the LIDs and fingerprints of their slots, and back.
+//!
+//! The code is canonical: frequent groups in the order of their codeword lengths, each an interval
+//! of consecutive codewords, then one codeword of full length for each combination, for rare
+//! buckets. So a bucket is a number, groups are intervals of numbers, and the first number of each
+//! interval tells the group of a bucket:
+//!
+//! ```text
+//! 0            thresholds[1]    thresholds[2]                         rare                   2⁶⁴
+//! │ group 0 ─────── │ group 1 ─────── │ …                               │ combinations │ unused │
+//! │ c │c│c│c│c│…                                    c: one combination, all fingerprints
+//! ```
+//!
+//! A table of 1,024 rows leads from the first ten bits of a bucket to the first group to look at;
+//! nearly always it is the only one.
+
+use std::fmt;
+
+use crate::chucky::combinations::Binomials;
+use crate::chucky::fingerprint::{FINGERPRINT_BITS_MIN, Fingerprint};
+use crate::chucky::groups::{self, CLASSES_MAX, Counts, LIDS_MAX, SLOTS_MAX, Shares};
+use crate::chucky::lengths::{self, Fit};
+use crate::digest::Digest;
+
+/// The bits of a bucket.
+const BUCKET_BITS: u32 = 64;
+
+/// The first bits of a bucket that select a row of [`Code::heads`].
+const HEAD_BITS: u32 = 10;
+
+/// Why no code can be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CodeError {
+    /// The number of slots is not between 1 and [`SLOTS_MAX`].
+    Slots(usize),
+    /// The number of classes is not between 1 and [`CLASSES_MAX`].
+    Classes(usize),
+    /// A class without LIDs, or more than 400 LIDs in all.
+    Lids(Vec<u16>),
+    /// No states, or one with another number of classes.
+    States,
+    /// Too many runs for so many slots: not even the shortest fingerprints fit.
+    DoesNotFit {
+        /// The slots of a bucket.
+        slots: usize,
+    },
+}
+
+impl fmt::Display for CodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Slots(slots) => write!(f, "{slots} slots for each bucket of a filter; 1 to {SLOTS_MAX} are possible"),
+            Self::Classes(classes) => write!(f, "{classes} classes of runs; 1 to {CLASSES_MAX} are possible"),
+            Self::Lids(lids) => {
+                write!(
+                    f,
+                    "classes with {lids:?} runs; each needs one at least, and all together have at most {LIDS_MAX}"
+                )
+            }
+            Self::States => f.write_str("no state of the tree, or one with another number of classes of runs"),
+            Self::DoesNotFit { slots } => write!(
+                f,
+                "fingerprints of {FINGERPRINT_BITS_MIN} bits in {slots} slots leave too few bits to tell which runs \
+                 the entries belong to; give the filter more bits per entry, so that buckets have fewer slots"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for CodeError {}
+
+/// A slot of a bucket: a level ID, and as many bits of a key's fingerprint as the class of the LID
+/// keeps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct BucketSlot {
+    /// The level ID.
+    pub lid: u16,
+    /// The prefix of the fingerprint.
+    pub fingerprint: u16,
+}
+
+impl BucketSlot {
+    /// The slot without an entry.
+    pub const EMPTY: Self = Self { lid: 0, fingerprint: 0 };
+}
+
+/// The slots of a bucket, in the order of the code: by LID, then by fingerprint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bucket {
+    slots: [BucketSlot; SLOTS_MAX],
+    count: usize,
+}
+
+impl Bucket {
+    /// A bucket of `count` empty slots.
+    ///
+    /// # Panics
+    /// If `count` exceeds [`SLOTS_MAX`].
+    pub fn empty(count: usize) -> Self {
+        assert!(count <= SLOTS_MAX, "{count} slots");
+        Self { slots: [BucketSlot::EMPTY; SLOTS_MAX], count }
+    }
+
+    /// All slots, empty ones first.
+    pub fn slots(&self) -> &[BucketSlot] {
+        &self.slots[..self.count]
+    }
+
+    /// The number of empty slots.
+    pub fn empty_slots(&self) -> usize {
+        self.slots().iter().take_while(|slot| **slot == BucketSlot::EMPTY).count()
+    }
+
+    /// Puts an entry into an empty slot; false if there is none.
+    pub fn insert(&mut self, slot: BucketSlot) -> bool {
+        self.replace(BucketSlot::EMPTY, slot)
+    }
+
+    /// Empties one slot that is equal to `slot`; false if there is none.
+    pub fn remove(&mut self, slot: BucketSlot) -> bool {
+        self.replace(slot, BucketSlot::EMPTY)
+    }
+
+    /// Puts `new` in the place of one slot that is equal to `old`; false if there is none.
+    pub fn replace(&mut self, old: BucketSlot, new: BucketSlot) -> bool {
+        let Some(place) = self.slots().iter().position(|slot| *slot == old) else { return false };
+        self.slots[place] = new;
+        self.slots[..self.count].sort_unstable();
+        true
+    }
+}
+
+/// An encoded bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encoded {
+    /// These bits have all that the slots contain.
+    Frequent(u64),
+    /// These bits have the LIDs. The fingerprints are to be kept elsewhere, in the order of the
+    /// slots.
+    Rare(u64, [u16; SLOTS_MAX]),
+}
+
+/// The slots of a bucket whose fingerprint is that of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Matches {
+    row: u16,
+    /// Bit i: slot i.
+    slots: u8,
+}
+
+impl Matches {
+    /// Whether no slot matches.
+    #[inline]
+    pub fn is_empty(self) -> bool {
+        self.slots == 0
+    }
+}
+
+/// A class of LIDs: those from `first_lid` on.
+#[derive(Clone, Copy, Debug)]
+struct Class {
+    first_lid: u16,
+    lids: u16,
+    fingerprint_bits: u32,
+}
+
+/// A frequent group, as lookups need it.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    /// The fingerprint's length of each slot, five bits each, the first slot in the lowest ones.
+    lengths: u64,
+    counts: Counts,
+    /// Bits of all fingerprints, in the lowest places of the bucket.
+    fingerprint_bits: u8,
+}
+
+/// The code of all buckets of a filter: which bits stand for which LIDs and fingerprints.
+#[derive(Clone, Debug)]
+pub struct Code {
+    slots: usize,
+    classes: Vec<Class>,
+    /// The class of each LID.
+    class_of: Vec<u8>,
+    /// The first bucket of each row; last, that of rare buckets.
+    thresholds: Vec<u64>,
+    rows: Vec<Row>,
+    /// For each value of a bucket's first bits, the row of the first bucket with these bits.
+    heads: Vec<u16>,
+    /// The rows by their counts, ascending.
+    by_counts: Vec<(Counts, u16)>,
+    binomials: Binomials,
+}
+
+impl Code {
+    /// Makes the code for buckets of `slots` slots.
+    ///
+    /// `lids` has the number of LIDs of each class, the class of the largest runs first. `states`
+    /// are the states that the tree goes through: the code is made so that few buckets are rare in
+    /// each of them, and that false positives are fewest on average over all.
+    ///
+    /// # Errors
+    /// [`CodeError`] if an argument is out of its range, or if there are too many runs for so many
+    /// slots.
+    pub fn new(slots: usize, lids: &[u16], states: &[Shares]) -> Result<Self, CodeError> {
+        let all_lids: usize = lids.iter().map(|&lids| usize::from(lids)).sum();
+        if !(1..=SLOTS_MAX).contains(&slots) {
+            return Err(CodeError::Slots(slots));
+        }
+        if !(1..=CLASSES_MAX).contains(&lids.len()) {
+            return Err(CodeError::Classes(lids.len()));
+        }
+        if lids.contains(&0) || all_lids > LIDS_MAX {
+            return Err(CodeError::Lids(lids.to_vec()));
+        }
+        if states.is_empty() || states.iter().any(|state| state.of_entries().len() != lids.len()) {
+            return Err(CodeError::States);
+        }
+        let binomials = Binomials::new(all_lids);
+        let frequent: Vec<(Counts, u64)> = groups::frequent(slots, lids.len(), states)
+            .into_iter()
+            .map(|group| (group, group.iter().map(|(class, k)| binomials.count(lids[class].into(), k)).product()))
+            .collect();
+        let fit = Fit { frequent: &frequent, combinations: binomials.count(all_lids, slots), bucket_bits: BUCKET_BITS };
+        let lengths = lengths::best(fit, &mean(states)).ok_or(CodeError::DoesNotFit { slots })?;
+        Ok(Self::with_lengths(slots, lids, frequent, &lengths, binomials))
+    }
+
+    /// The code of given lengths, which fit.
+    fn with_lengths(
+        slots: usize,
+        lids: &[u16],
+        mut frequent: Vec<(Counts, u64)>,
+        lengths: &[u32],
+        binomials: Binomials,
+    ) -> Self {
+        let (mut classes, mut class_of) = (Vec::with_capacity(lids.len()), Vec::new());
+        for (class, (&lids, &fingerprint_bits)) in lids.iter().zip(lengths).enumerate() {
+            classes.push(Class { first_lid: class_of.len() as u16, lids, fingerprint_bits });
+            class_of.resize(class_of.len() + usize::from(lids), class as u8);
+        }
+        let bits_of = |group: Counts| lengths::fingerprint_bits(group, lengths);
+        // The shortest codewords first.
+        frequent.sort_by_key(|&(group, _)| (std::cmp::Reverse(bits_of(group)), group));
+        let (mut thresholds, mut next) = (Vec::with_capacity(frequent.len() + 1), 0_u128);
+        for &(group, combinations) in &frequent {
+            thresholds.push(next as u64);
+            next += u128::from(combinations) << bits_of(group);
+        }
+        assert!(next < 1 << BUCKET_BITS, "the lengths do not fit: {lengths:?}");
+        thresholds.push(next as u64);
+        let row = |&(counts, _): &(Counts, u64)| {
+            let classes = counts.iter().flat_map(|(class, count)| std::iter::repeat_n(class, count));
+            let lengths =
+                classes.enumerate().fold(0, |all, (slot, class)| all | u64::from(lengths[class]) << (5 * slot));
+            Row { lengths, counts, fingerprint_bits: bits_of(counts) as u8 }
+        };
+        let mut by_counts: Vec<_> = frequent.iter().zip(0..).map(|(&(group, _), row)| (group, row)).collect();
+        by_counts.sort_unstable();
+        let first_of_heads = (0..1_u64 << HEAD_BITS).map(|head| head << (BUCKET_BITS - HEAD_BITS));
+        let heads =
+            first_of_heads.map(|bits| (thresholds.partition_point(|&first| first <= bits) - 1) as u16).collect();
+        let rows = frequent.iter().map(row).collect();
+        Self { slots, classes, class_of, thresholds, rows, heads, by_counts, binomials }
+    }
+
+    /// The number of slots of a bucket.
+    pub fn slots(&self) -> usize {
+        self.slots
+    }
+
+    /// The LIDs of a class: 0 is that of the largest runs.
+    pub fn lids_of_class(&self, class: usize) -> std::ops::Range<u16> {
+        let Class { first_lid, lids, .. } = self.classes[class];
+        first_lid..first_lid + lids
+    }
+
+    /// The fingerprint's length of each class, in bits.
+    pub fn fingerprint_bits(&self) -> impl Iterator<Item = u32> {
+        self.classes.iter().map(|class| class.fingerprint_bits)
+    }
+
+    /// The fingerprint of a key. Its first bits are never all zeros, as those of empty slots are.
+    #[inline]
+    pub fn fingerprint(&self, digest: Digest) -> Fingerprint {
+        Fingerprint::of(digest, self.classes[0].fingerprint_bits)
+    }
+
+    /// The slot of a key in a run.
+    ///
+    /// # Panics
+    /// If the code has no such LID.
+    pub fn slot(&self, lid: u16, fingerprint: Fingerprint) -> BucketSlot {
+        let class = self.class_of[usize::from(lid)];
+        BucketSlot { lid, fingerprint: fingerprint.prefix(self.classes[usize::from(class)].fingerprint_bits) }
+    }
+
+    /// The 64 bits of `bucket`.
+    ///
+    /// # Panics
+    /// If `bucket` has slots that this code does not know.
+    pub fn encode(&self, bucket: &Bucket) -> Encoded {
+        let slots = bucket.slots();
+        assert_eq!(slots.len(), self.slots, "a bucket of another code");
+        let class_of = |slot: &BucketSlot| usize::from(self.class_of[usize::from(slot.lid)]);
+        let counts = slots.iter().fold(Counts::default(), |counts, slot| counts.plus(class_of(slot), 1));
+        let Ok(place) = self.by_counts.binary_search_by_key(&counts, |&(counts, _)| counts) else {
+            let rank = self.binomials.rank(slots.iter().map(|slot| slot.lid.into()));
+            let mut fingerprints = [0; SLOTS_MAX];
+            for (fingerprint, slot) in fingerprints.iter_mut().zip(slots) {
+                *fingerprint = slot.fingerprint;
+            }
+            return Encoded::Rare(self.first_rare() + rank, fingerprints);
+        };
+        let row = usize::from(self.by_counts[place].1);
+        let (mut rank, mut combinations, mut fingerprints, mut rest) = (0, 1, 0, slots);
+        for (class, count) in counts.iter() {
+            let Class { first_lid, lids, fingerprint_bits } = self.classes[class];
+            let (own, others) = rest.split_at(count);
+            rank += combinations * self.binomials.rank(own.iter().map(|slot| usize::from(slot.lid - first_lid)));
+            combinations *= self.binomials.count(lids.into(), count);
+            for slot in own {
+                assert!(
+                    u32::from(slot.fingerprint) >> fingerprint_bits == 0,
+                    "{slot:?} has more than {fingerprint_bits} bits"
+                );
+                fingerprints = fingerprints << fingerprint_bits | u64::from(slot.fingerprint);
+            }
+            rest = others;
+        }
+        Encoded::Frequent(self.thresholds[row] + (rank << self.rows[row].fingerprint_bits) + fingerprints)
+    }
+
+    /// What the slots of a bucket contain, or `None` if the bucket is rare.
+    pub fn decode(&self, bits: u64) -> Option<Bucket> {
+        let row = self.row(bits)?;
+        let mut bucket = Bucket::empty(self.slots);
+        let lids = self.lids_of_row(bits, row);
+        let Row { lengths, fingerprint_bits, .. } = self.rows[row];
+        let mut left = u32::from(fingerprint_bits);
+        for (number, (slot, lid)) in bucket.slots.iter_mut().zip(lids).take(self.slots).enumerate() {
+            let length = (lengths >> (5 * number) & 31) as u32;
+            left -= length;
+            *slot = BucketSlot { lid, fingerprint: (bits >> left & ((1 << length) - 1)) as u16 };
+        }
+        Some(bucket)
+    }
+
+    /// What the slots of a rare bucket contain, with the fingerprints that
+    /// [`encode`](Self::encode) gave.
+    ///
+    /// # Panics
+    /// If the bucket is not rare, or no bucket of the code.
+    pub fn decode_rare(&self, bits: u64, fingerprints: &[u16; SLOTS_MAX]) -> Bucket {
+        let rank = bits.checked_sub(self.first_rare()).unwrap_or_else(|| panic!("{bits:#x} is no rare bucket"));
+        let mut lids = [0; SLOTS_MAX];
+        self.binomials.unrank(rank, &mut lids[..self.slots]);
+        let mut bucket = Bucket::empty(self.slots);
+        for (slot, (&lid, &fingerprint)) in bucket.slots.iter_mut().zip(lids.iter().zip(fingerprints)).take(self.slots)
+        {
+            *slot = BucketSlot { lid: lid as u16, fingerprint };
+        }
+        bucket
+    }
+
+    /// The slots of a bucket that may belong to a key, or `None` if the bucket is rare.
+    #[inline]
+    pub fn matches(&self, bits: u64, fingerprint: Fingerprint) -> Option<Matches> {
+        let row = self.row(bits)?;
+        let Row { mut lengths, fingerprint_bits, .. } = self.rows[row];
+        // The fingerprints from the highest bit on, without the codeword.
+        let mut rest = bits << (BUCKET_BITS - u32::from(fingerprint_bits));
+        let key = u64::from(fingerprint.prefix(16)) << (BUCKET_BITS - 16);
+        let mut slots = 0;
+        for slot in 0..self.slots {
+            let length = (lengths & 31) as u32;
+            slots |= u8::from((rest ^ key) >> (BUCKET_BITS - length) == 0) << slot;
+            rest <<= length;
+            lengths >>= 5;
+        }
+        Some(Matches { row: row as u16, slots })
+    }
+
+    /// The LIDs of a bucket's matching slots, ascending; a LID comes as often as it matches.
+    #[inline]
+    pub fn lids(&self, bits: u64, matches: Matches) -> impl Iterator<Item = u16> + use<> {
+        let lids = self.lids_of_row(bits, matches.row.into());
+        (0..SLOTS_MAX).filter(move |slot| matches.slots >> slot & 1 == 1).map(move |slot| lids[slot])
+    }
+
+    /// The bytes that the code takes.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Self>()
+            + size_of_val(&*self.classes)
+            + size_of_val(&*self.class_of)
+            + size_of_val(&*self.thresholds)
+            + size_of_val(&*self.rows)
+            + size_of_val(&*self.heads)
+            + size_of_val(&*self.by_counts)
+            + self.binomials.memory_bytes()
+    }
+
+    /// The first rare bucket.
+    fn first_rare(&self) -> u64 {
+        self.thresholds[self.rows.len()]
+    }
+
+    /// The row of a bucket, or `None` if it is rare.
+    #[inline]
+    fn row(&self, bits: u64) -> Option<usize> {
+        let mut row = usize::from(self.heads[(bits >> (BUCKET_BITS - HEAD_BITS)) as usize]);
+        while row < self.rows.len() {
+            if bits < self.thresholds[row + 1] {
+                return Some(row);
+            }
+            row += 1;
+        }
+        None
+    }
+
+    /// The LIDs of a frequent bucket.
+    fn lids_of_row(&self, bits: u64, row: usize) -> [u16; SLOTS_MAX] {
+        let Row { counts, fingerprint_bits, .. } = self.rows[row];
+        let mut rank = (bits - self.thresholds[row]) >> fingerprint_bits;
+        let (mut lids, mut slot) = ([0; SLOTS_MAX], 0);
+        for (class, count) in counts.iter() {
+            let Class { first_lid, lids: of_class, .. } = self.classes[class];
+            let combinations = self.binomials.count(of_class.into(), count);
+            let mut numbers = [0; SLOTS_MAX];
+            self.binomials.unrank(rank % combinations, &mut numbers[..count]);
+            rank /= combinations;
+            for number in &numbers[..count] {
+                lids[slot] = first_lid + *number as u16;
+                slot += 1;
+            }
+        }
+        lids
+    }
+}
+
+/// The mean share of each class over all states.
+fn mean(states: &[Shares]) -> Vec<f64> {
+    let classes = states[0].of_entries().len();
+    let sum = |class: usize| states.iter().map(|state| state.of_entries()[class]).sum::<f64>();
+    (0..classes).map(|class| sum(class) / states.len() as f64).collect()
+}

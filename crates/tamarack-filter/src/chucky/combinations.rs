@@ -1,0 +1,84 @@
+//! Combinations with repetition, as numbers.
+//!
+//! `k` numbers below `v`, in ascending order and possibly equal, are one of `C(v + k - 1, k)`
+//! combinations. Adding its place to each makes them different: `b_i = a_i + i`. Those are ranked
+//! in the combinatorial number system, `rank = Σ C(b_i, i + 1)`, which counts the combinations
+//! before. The combination of zeros has rank 0.
+
+use crate::chucky::groups::SLOTS_MAX;
+
+/// Binomial coefficients `C(n, k)` for `k` up to [`SLOTS_MAX`] and `n` up to a bound.
+#[derive(Clone, Debug)]
+pub(super) struct Binomials {
+    /// Row n has `C(n, 0)` to `C(n, SLOTS_MAX)`.
+    rows: Vec<[u64; SLOTS_MAX + 1]>,
+}
+
+impl Binomials {
+    /// For combinations of numbers below `v_max`. The coefficients fit 64 bits: `v_max` is at most
+    /// [`super::groups::LIDS_MAX`].
+    pub(super) fn new(v_max: usize) -> Self {
+        let mut rows = vec![[0; SLOTS_MAX + 1]; v_max + SLOTS_MAX];
+        rows[0][0] = 1;
+        for n in 1..rows.len() {
+            rows[n][0] = 1;
+            for k in 1..=SLOTS_MAX {
+                rows[n][k] = rows[n - 1][k - 1] + rows[n - 1][k];
+            }
+        }
+        Self { rows }
+    }
+
+    /// The number of combinations of `k` numbers below `v`; `v` is at least 1.
+    pub(super) fn count(&self, v: usize, k: usize) -> u64 {
+        self.rows[v + k - 1][k]
+    }
+
+    /// The rank of a combination, in ascending order.
+    pub(super) fn rank(&self, numbers: impl Iterator<Item = usize>) -> u64 {
+        numbers.enumerate().map(|(i, number)| self.rows[number + i][i + 1]).sum()
+    }
+
+    /// The combination of rank `rank`, in ascending order, of as many numbers as `numbers` has.
+    pub(super) fn unrank(&self, mut rank: u64, numbers: &mut [usize]) {
+        for i in (0..numbers.len()).rev() {
+            // The greatest b with C(b, i + 1) <= rank; C(i, i + 1) is 0.
+            let b = self.rows.partition_point(|row| row[i + 1] <= rank) - 1;
+            rank -= self.rows[b][i + 1];
+            numbers[i] = b - i;
+        }
+        assert_eq!(rank, 0, "not the rank of {} numbers", numbers.len());
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        size_of_val(&*self.rows)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ranks count all combinations, once each, from 0 on.
+    #[test]
+    fn ranks_are_all_numbers() {
+        for v in 1..=7 {
+            let binomials = Binomials::new(v);
+            for k in 1..=4 {
+                let all: Vec<Vec<usize>> = (0..v.pow(k as u32))
+                    .map(|number| (0..k).map(|i| number / v.pow(i as u32) % v).collect::<Vec<_>>())
+                    .filter(|numbers| numbers.is_sorted())
+                    .collect();
+                assert_eq!(all.len() as u64, binomials.count(v, k));
+                let mut ranks: Vec<u64> = all.iter().map(|numbers| binomials.rank(numbers.iter().copied())).collect();
+                for (numbers, rank) in all.iter().zip(&ranks) {
+                    let mut back = vec![0; k];
+                    binomials.unrank(*rank, &mut back);
+                    assert_eq!((back, numbers.iter().all(|&n| n == 0)), (numbers.clone(), *rank == 0));
+                }
+                ranks.sort_unstable();
+                assert!(ranks.iter().copied().eq(0..all.len() as u64), "{v}, {k}: {ranks:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Fingerprints: bits 31 to 16 of a key's digest, of which slots keep prefixes.
+//!
+//! The bucket of a key comes from the high bits of its digest. Both are within the 48 bits that
+//! tables store of digests, so that a filter can be built from tables. Below 2³² buckets they do
+//! not overlap; above they share some bits, and a few more fingerprints agree by chance.
+
+use crate::digest::{Digest, FIRST, SECOND, below};
+
+/// The bits of a whole fingerprint.
+pub const FINGERPRINT_BITS_MAX: u32 = 16;
+
+/// The lower bound on the length of fingerprints. These first bits determine the second bucket of a
+/// key, for runs of all classes (§4.3 of the paper).
+pub const FINGERPRINT_BITS_MIN: u32 = 5;
+
+/// The fingerprint of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fingerprint(u16);
+
+impl Fingerprint {
+    /// Of `digest`. If the first `nonzero_bits` bits are zeros, the last of them becomes 1: only
+    /// empty slots have zeros there.
+    #[inline]
+    pub(super) fn of(digest: Digest, nonzero_bits: u32) -> Self {
+        let bits = (digest.stored() >> 16) as u16;
+        let last = 1 << (FINGERPRINT_BITS_MAX - nonzero_bits);
+        Self(if bits < last { bits | last } else { bits })
+    }
+
+    /// The first `bits` bits, as a number.
+    #[inline]
+    pub fn prefix(self, bits: u32) -> u16 {
+        self.0 >> (FINGERPRINT_BITS_MAX - bits)
+    }
+}
+
+/// The other one of the two buckets of a key, of `buckets` in all: `h - bucket`, where h depends on
+/// the first [`FINGERPRINT_BITS_MIN`] bits of the key's fingerprint. It is its own inverse for any
+/// number of buckets.
+///
+/// The values of h have to look random. Multiples of one number make a table full at 91 % of four
+/// slots instead of 95 %: entries then move along one line of buckets.
+///
+/// # Panics
+/// If `bucket` is not one of them.
+pub fn other_bucket(bucket: usize, first_bits: u16, buckets: usize) -> usize {
+    assert!(bucket < buckets, "bucket {bucket} of {buckets}");
+    let h = Digest::from_stored(u64::from(first_bits) + 1).turned(FIRST).folded(SECOND);
+    let sum = below(h, buckets as u64) as usize;
+    if sum >= bucket { sum - bucket } else { sum + buckets - bucket }
+}
