@@ -86,6 +86,7 @@ mod cache;
 mod checkpoint;
 mod collect;
 mod compaction;
+mod cuckoo;
 mod database;
 mod db;
 mod directory;

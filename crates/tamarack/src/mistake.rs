@@ -39,6 +39,14 @@ pub enum Mistake {
     CachedFromThePast,
     /// A cached entry answers for all tables.
     CachedInAnyTable,
+    /// A lookup in the filter over the whole tree does not notice that an entry has moved.
+    FilterMoveUnnoticed,
+    /// An entry of that filter that moves is deleted before its copy is written.
+    FilterEntryDeletedFirst,
+    /// A lookup in that filter does not look into the stash.
+    FilterStashOverlooked,
+    /// The fingerprints of a rare bucket of that filter are found by its number alone.
+    FilterRareBucketByNumber,
 }
 
 #[cfg(feature = "planted-mistakes")]

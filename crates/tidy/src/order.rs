@@ -92,6 +92,7 @@ const LAYERS: &[Layer] = &[
             "read",
             "tree",
             "database",
+            "cuckoo",
             "wal",
             "journal",
             "directory",

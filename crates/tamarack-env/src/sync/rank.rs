@@ -67,6 +67,8 @@ pub enum Rank {
     TableFilter,
     /// The slots for filters of open tables, while one changes.
     FilterSlots,
+    /// A partition of the filter over the whole tree, while its entries change.
+    FilterPartition,
     /// Whether a thread syncs the WAL.
     WalSync,
     /// The WAL segments, while a record is appended or a segment begins or ends.

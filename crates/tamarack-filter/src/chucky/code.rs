@@ -16,6 +16,8 @@
 
 use std::fmt;
 
+use tamarack_model::filter::chucky;
+
 use crate::chucky::combinations::Binomials;
 use crate::chucky::fingerprint::{FINGERPRINT_BITS_MIN, Fingerprint};
 use crate::chucky::groups::{self, CLASSES_MAX, Counts, LIDS_MAX, SLOTS_MAX, Shares};
@@ -294,6 +296,13 @@ impl Code {
         BucketSlot { lid, fingerprint: fingerprint.prefix(self.classes[usize::from(class)].fingerprint_bits) }
     }
 
+    /// The first [`FINGERPRINT_BITS_MIN`] bits of a slot's fingerprint, which lead to its key's
+    /// other bucket.
+    pub fn first_bits(&self, slot: BucketSlot) -> u16 {
+        let class = &self.classes[usize::from(self.class_of[usize::from(slot.lid)])];
+        slot.fingerprint >> (class.fingerprint_bits - FINGERPRINT_BITS_MIN)
+    }
+
     /// The 64 bits of `bucket`.
     ///
     /// # Panics
@@ -385,6 +394,20 @@ impl Code {
     pub fn lids(&self, bits: u64, matches: Matches) -> impl Iterator<Item = u16> + use<> {
         let lids = self.lids_of_row(bits, matches.row.into());
         (0..SLOTS_MAX).filter(move |slot| matches.slots >> slot & 1 == 1).map(move |slot| lids[slot])
+    }
+
+    /// The share of buckets that are rare in a tree in this state. A code that was made for the
+    /// state keeps it below one in ten thousand; if it is much more, the filter needs another
+    /// code.
+    pub fn rare_share(&self, state: &Shares) -> f64 {
+        1.0 - groups::probability(self.slots, state, self.rows.iter().map(|row| row.counts))
+    }
+
+    /// The false positives of a lookup of an absent key in a tree in this state, with the share
+    /// `load` of all slots in use.
+    pub fn false_positives(&self, state: &Shares, load: f64) -> f64 {
+        let classes = state.of_entries().iter().zip(self.fingerprint_bits());
+        classes.map(|(&share, bits)| chucky::rate(self.slots, load, share, bits.into())).sum()
     }
 
     /// The bytes that the code takes.

@@ -4,13 +4,13 @@
 //! tables store of digests, so that a filter can be built from tables. Below 2³² buckets they do
 //! not overlap; above they share some bits, and a few more fingerprints agree by chance.
 
-use crate::digest::{Digest, FIRST, SECOND, below};
+use crate::digest::Digest;
 
 /// The bits of a whole fingerprint.
 pub const FINGERPRINT_BITS_MAX: u32 = 16;
 
-/// The lower bound on the length of fingerprints. These first bits determine the second bucket of a
-/// key, for runs of all classes (§4.3 of the paper).
+/// The lower bound on the length of fingerprints. These first bits determine the second bucket of
+/// a key, for runs of all classes (§4.3 of the paper).
 pub const FINGERPRINT_BITS_MIN: u32 = 5;
 
 /// The fingerprint of a key.
@@ -32,20 +32,4 @@ impl Fingerprint {
     pub fn prefix(self, bits: u32) -> u16 {
         self.0 >> (FINGERPRINT_BITS_MAX - bits)
     }
-}
-
-/// The other one of the two buckets of a key, of `buckets` in all: `h - bucket`, where h depends on
-/// the first [`FINGERPRINT_BITS_MIN`] bits of the key's fingerprint. It is its own inverse for any
-/// number of buckets.
-///
-/// The values of h have to look random. Multiples of one number make a table full at 91 % of four
-/// slots instead of 95 %: entries then move along one line of buckets.
-///
-/// # Panics
-/// If `bucket` is not one of them.
-pub fn other_bucket(bucket: usize, first_bits: u16, buckets: usize) -> usize {
-    assert!(bucket < buckets, "bucket {bucket} of {buckets}");
-    let h = Digest::from_stored(u64::from(first_bits) + 1).turned(FIRST).folded(SECOND);
-    let sum = below(h, buckets as u64) as usize;
-    if sum >= bucket { sum - bucket } else { sum + buckets - bucket }
 }

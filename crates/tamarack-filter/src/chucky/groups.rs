@@ -96,6 +96,14 @@ fn probabilities(slots: usize, shares: &[f64], into: &mut Vec<f64>) {
     });
 }
 
+/// The probability that a bucket is in one of these groups.
+pub(super) fn probability(slots: usize, state: &Shares, groups: impl Iterator<Item = Counts>) -> f64 {
+    let shares = state.of_slots();
+    let factorial = |n: usize| (1..=n).map(|k| k as f64).product::<f64>();
+    let of = |(class, count): (usize, usize)| shares[class].powi(count as i32) / factorial(count);
+    groups.map(|group| factorial(slots) * group.iter().map(of).product::<f64>()).sum()
+}
+
 /// Calls `found` for each group, with the product of the weights of its counts.
 fn each(slots: usize, classes: usize, found: &mut impl FnMut(Counts, f64), weight: &impl Fn(usize, usize) -> f64) {
     fn go(
@@ -115,7 +123,8 @@ fn each(slots: usize, classes: usize, found: &mut impl FnMut(Counts, f64), weigh
     go(slots, classes - 1, (Counts::default(), 1.0), found, weight);
 }
 
-/// The groups that are frequent in at least one of the states, and the number of all groups.
+/// The groups that are frequent in at least one of the states, and that of empty buckets, which
+/// new partitions consist of.
 pub(super) fn frequent(slots: usize, classes: usize, states: &[Shares]) -> Vec<Counts> {
     let groups = all(slots, classes);
     let (mut is_frequent, mut found, mut order) = (vec![false; groups.len()], Vec::new(), Vec::new());
@@ -136,7 +145,12 @@ pub(super) fn frequent(slots: usize, classes: usize, states: &[Shares]) -> Vec<C
         }
         assert!(missing <= 0.0, "what was left out is at most half of the rare share: {missing}");
     }
-    groups.into_iter().zip(is_frequent).filter_map(|(group, frequent)| frequent.then_some(group)).collect()
+    let empty = Counts::default().plus(0, slots);
+    groups
+        .into_iter()
+        .zip(is_frequent)
+        .filter_map(|(group, frequent)| (frequent || group == empty).then_some(group))
+        .collect()
 }
 
 #[cfg(test)]

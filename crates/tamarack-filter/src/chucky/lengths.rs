@@ -87,8 +87,8 @@ pub(super) fn algorithm_1(fit: Fit<'_>, classes: usize, mut top: u32) -> Option<
     Some(lengths)
 }
 
-/// Lengthens single classes, the one with the most false positives first, while they fit. None gets
-/// longer than the first class: an empty slot has zeros of that length.
+/// Lengthens single classes, the one with the most false positives first, while they fit. None
+/// gets longer than the first class: an empty slot has zeros of that length.
 fn lengthen(fit: Fit<'_>, shares: &[f64], lengths: &mut [u32]) {
     let mut order: Vec<usize> = (0..lengths.len()).collect();
     loop {

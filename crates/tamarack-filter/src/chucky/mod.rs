@@ -14,19 +14,19 @@
 //! **Classes.** A tree has few run sizes. LIDs of runs of about the same size are a *class*: they
 //! are equally frequent, and their fingerprints are equally long.
 //!
-//! **Groups.** Buckets whose LIDs are of the same classes, a multiset of them, are a *group*. Their
-//! fingerprints add up to the same bits, so their codewords are equally long. The paper codes each
-//! *combination* of LIDs; here each group is an interval of consecutive codewords, and a
-//! combination is a number within it (`combinations`). A tree of 274 runs has 2.4·10⁸ combinations
-//! of four LIDs in three classes, and 15 groups.
+//! **Groups.** Buckets whose LIDs are of the same classes, a multiset of them, are a *group*.
+//! Their fingerprints add up to the same bits, so their codewords are equally long. The paper
+//! codes each *combination* of LIDs; here each group is an interval of consecutive codewords, and
+//! a combination is a number within it (`combinations`). A tree of 274 runs has 2.4·10⁸
+//! combinations of four LIDs in three classes, and 15 groups.
 //!
 //! **Frequent and rare.** The codeword of a *frequent* group leaves exactly the bits that its
 //! fingerprints need, so nothing of a bucket is lost. All other buckets are *rare*, one in ten
 //! thousand or fewer: their codeword fills the bucket, and their fingerprints are kept elsewhere
 //! ([`Encoded::Rare`]).
 //!
-//! **Empty slots** count as entries with LID 0, of the class of the largest runs, and a fingerprint
-//! of zeros. No key has that fingerprint ([`Code::fingerprint`]).
+//! **Empty slots** count as entries with LID 0, of the class of the largest runs, and a
+//! fingerprint of zeros. No key has that fingerprint ([`Code::fingerprint`]).
 //!
 //! ```
 //! use tamarack_filter::Digest;
@@ -60,10 +60,12 @@ mod combinations;
 mod fingerprint;
 mod groups;
 mod lengths;
+mod place;
 
 pub use code::{Bucket, BucketSlot, Code, CodeError, Encoded, Matches};
-pub use fingerprint::{FINGERPRINT_BITS_MAX, FINGERPRINT_BITS_MIN, Fingerprint, other_bucket};
+pub use fingerprint::{FINGERPRINT_BITS_MAX, FINGERPRINT_BITS_MIN, Fingerprint};
 pub use groups::{CLASSES_MAX, SLOTS_MAX, Shares};
+pub use place::{first_bucket, other_bucket, partition_of};
 
 #[cfg(test)]
 mod tests;

@@ -1,9 +1,13 @@
-//! The code as a whole: all buckets come back, lengths are good, and a cuckoo table of such buckets
-//! errs as predicted.
+//! The code as a whole: all buckets come back, lengths are good, and a cuckoo table of such
+//! buckets errs as predicted.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
+use tamarack_model::filter::chucky::{self as chucky_model, Classes};
+use tamarack_model::policy;
+use tamarack_model::simulate::Tree as Simulated;
+use tamarack_model::units::Bytes;
 use tamarack_testing::Random;
 
 use super::combinations::Binomials;
@@ -247,9 +251,9 @@ fn groups_are_few() {
     assert!(code.memory_bytes() < 128 << 10, "{} bytes", code.memory_bytes());
 }
 
-/// The code against its twin: Huffman's code over combinations, with the probabilities of the tree.
-/// Nothing can be shorter on average than Huffman's. Ours is longer, since it gives what is left of
-/// a bucket to fingerprints: its average is exactly what Eq. 15 allows.
+/// The code against its twin: Huffman's code over combinations, with the probabilities of the
+/// tree. Nothing can be shorter on average than Huffman's. Ours is longer, since it gives what is
+/// left of a bucket to fingerprints: its average is exactly what Eq. 15 allows.
 #[test]
 fn huffman_is_shorter_by_what_fingerprints_gain() {
     // Level IDs alone: T=5, K=4, Z=1, L=3, nine runs, 189/124 = 1.52 bits.
@@ -304,7 +308,7 @@ fn huffman(probabilities: &[f64]) -> f64 {
     length
 }
 
-/// Arguments out of their range are refused with buckets.
+/// Arguments out of their range are refused, with words that say why.
 #[test]
 fn impossible_codes() {
     let one = [Shares::new(vec![1.0])];
@@ -326,28 +330,28 @@ fn impossible_codes() {
 /// A cuckoo table of buckets, for one thread: as much as is needed to see loads and rates.
 struct Cuckoo {
     code: Code,
-    words: Vec<u64>,
+    buckets: Vec<u64>,
     rare: BTreeMap<usize, [u16; SLOTS_MAX]>,
     random: Random,
     moves: u64,
 }
 
 impl Cuckoo {
-    fn new(code: Code, words: usize) -> Self {
+    fn new(code: Code, buckets: usize) -> Self {
         let Encoded::Frequent(empty) = code.encode(&Bucket::empty(code.slots())) else {
-            panic!("empty words are frequent")
+            panic!("empty buckets are frequent")
         };
-        Self { code, words: vec![empty; words], rare: BTreeMap::new(), random: Random::new(3), moves: 0 }
+        Self { code, buckets: vec![empty; buckets], rare: BTreeMap::new(), random: Random::new(3), moves: 0 }
     }
 
     fn contents(&self, bucket: usize) -> Bucket {
-        let word = self.words[bucket];
+        let word = self.buckets[bucket];
         self.code.decode(word).unwrap_or_else(|| self.code.decode_rare(word, &self.rare[&bucket]))
     }
 
     fn set(&mut self, bucket: usize, contents: &Bucket) {
         self.rare.remove(&bucket);
-        self.words[bucket] = match self.code.encode(contents) {
+        self.buckets[bucket] = match self.code.encode(contents) {
             Encoded::Frequent(word) => word,
             Encoded::Rare(word, fingerprints) => {
                 self.rare.insert(bucket, fingerprints);
@@ -356,19 +360,19 @@ impl Cuckoo {
         };
     }
 
-    fn buckets(&self, digest: Digest) -> [usize; 2] {
-        let first = digest.below(self.words.len() as u64) as usize;
+    fn buckets_of(&self, digest: Digest) -> [usize; 2] {
+        let first = digest.below(self.buckets.len() as u64) as usize;
         [first, self.other(first, self.code.fingerprint(digest).prefix(FINGERPRINT_BITS_MIN))]
     }
 
     fn other(&self, bucket: usize, first_bits: u16) -> usize {
-        other_bucket(bucket, first_bits, self.words.len())
+        other_bucket(bucket, first_bits, self.buckets.len())
     }
 
     /// False if no place was found.
     fn insert(&mut self, lid: u16, digest: Digest) -> bool {
         let mut slot = self.code.slot(lid, self.code.fingerprint(digest));
-        let buckets = self.buckets(digest);
+        let buckets = self.buckets_of(digest);
         for bucket in buckets {
             let mut contents = self.contents(bucket);
             if contents.insert(slot) {
@@ -383,8 +387,7 @@ impl Cuckoo {
             let evicted = *self.random.pick(contents.slots());
             assert!(contents.replace(evicted, slot));
             self.set(bucket, &contents);
-            let bits = self.code.fingerprint_bits().nth(code_class(&self.code, evicted.lid)).expect("a class");
-            (slot, bucket) = (evicted, self.other(bucket, evicted.fingerprint >> (bits - FINGERPRINT_BITS_MIN)));
+            (slot, bucket) = (evicted, self.other(bucket, self.code.first_bits(evicted)));
             let mut contents = self.contents(bucket);
             if contents.insert(slot) {
                 self.set(bucket, &contents);
@@ -397,7 +400,7 @@ impl Cuckoo {
     /// The LIDs that the key may belong to.
     fn candidates(&self, digest: Digest) -> Vec<u16> {
         let key = self.code.fingerprint(digest);
-        let buckets = self.buckets(digest);
+        let buckets = self.buckets_of(digest);
         let slots = buckets.into_iter().flat_map(|bucket| self.contents(bucket).slots().to_vec());
         slots.filter(|slot| self.code.slot(slot.lid, key) == *slot).map(|slot| slot.lid).collect()
     }
@@ -451,4 +454,59 @@ fn two_buckets_belong_together() {
             assert!(other < buckets && other_bucket(other, first_bits, buckets) == bucket);
         }
     }
+}
+
+/// Codes that are made for the states of a growing tree hold in a simulation of it: few buckets
+/// are rare at any time, where with a code for the full tree alone up to one in ten would be, and
+/// false positives are hardly more.
+#[test]
+fn codes_hold_while_a_tree_grows() {
+    const BUFFER: Bytes = Bytes(1 << 20);
+    let mut rare_of_full_codes = 0.0_f64;
+    for (words, memtables) in [
+        ("leveling:T=10", 900),
+        ("leveling:T=5,first=4", 600),
+        ("leveling:T=2", 250),
+        ("lazy-leveling:T=5", 600),
+        ("tiering:T=4", 250),
+        ("tiering:T=10", 900),
+        ("garnering:T=5,c=0.8", 600),
+    ] {
+        let policy = policy::parse(words).expect("a policy");
+        let shape = policy.shape(Bytes(BUFFER.0 * memtables), BUFFER);
+        let classes = Classes::of(&shape);
+        let states: Vec<Shares> = classes.states(&shape).into_iter().map(Shares::new).collect();
+        let levels = (1..=shape.last()).map(|number| (number, shape.level(number).capacity.as_f64()));
+        let full = Shares::new(classes.entries(shape.last(), levels));
+        for slots in 4..=6 {
+            let code = Code::new(slots, classes.lids(), &states).expect("it fits");
+            let of_full = Code::new(slots, classes.lids(), std::slice::from_ref(&full)).expect("it fits");
+            let mut tree = Simulated::new(&policy, BUFFER);
+            let (mut most, mut mean, mut seen) = (0.0_f64, [0.0; 2], 0);
+            for _ in 0..memtables {
+                tree.rotate_memtable(BUFFER);
+                tree.settle();
+                // From the time on when the last level has a batch. Under policies whose ratios
+                // change with the number of levels, it begins with less, and then needs a code of
+                // its own.
+                let (last, occupancy) = (shape.last(), tree.occupancy());
+                if tree.shape().last() < last || occupancy.level_bytes(last).as_f64() < shape.actual_batch(last) {
+                    continue;
+                }
+                let runs = occupancy.runs().map(|(level, run)| (level, run.bytes.as_f64()));
+                let state = Shares::new(classes.entries(last, runs));
+                seen += 1;
+                most = most.max(code.rare_share(&state));
+                rare_of_full_codes = rare_of_full_codes.max(of_full.rare_share(&state));
+                for (mean, code) in mean.iter_mut().zip([&code, &of_full]) {
+                    *mean += code.false_positives(&state, chucky_model::load(slots));
+                }
+            }
+            assert!(seen > 50, "{words}: {seen} states");
+            let times = mean[0] / mean[1];
+            assert!(most < 5e-4, "{words}, {slots} slots: {most} of the buckets are rare");
+            assert!(times < 1.06, "{words}, {slots} slots: {times} times the false positives");
+        }
+    }
+    assert!(rare_of_full_codes > 0.05, "{rare_of_full_codes}");
 }

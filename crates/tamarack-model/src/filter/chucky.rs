@@ -23,6 +23,10 @@
 //! of Huffman's code, for which the paper has a bound (Eq. 11). With level IDs of a fixed length
 //! there are `M - log2 A`.
 
+mod classes;
+
+pub use classes::{Classes, SPARE, STATES};
+
 /// The share of slots that can be in use when insertions move up to 500 entries, by the slots of a
 /// bucket. Measured: .959 to .967 with four slots, .973 to .978 with five, .978 to .986 with six.
 pub fn load(slots: usize) -> f64 {

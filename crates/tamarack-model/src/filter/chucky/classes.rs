@@ -1,0 +1,132 @@
+//! [`Classes`]: which level IDs (LIDs) a tree needs, and how its entries spread over them while it
+//! grows.
+//!
+//! **Classes count from the last level.** Its runs have LIDs of class 0, those of the level above
+//! it of class 1, and so on. When the last level is full, its run moves one level down and is in
+//! the last one again, while the levels above are empty, like the digits of a counter. So a tree
+//! that grows keeps its classes, and needs one more at the small end, for which there are
+//! [`SPARE`] ones from the beginning. If classes were level numbers, each would have other
+//! frequencies after a growth; if they were the nearest sizes, nearly empty levels would take the
+//! LIDs of others.
+//!
+//! **States.** A tree with a filling last level goes through all combinations of how full its
+//! levels are: level i has any number of batches from 0 to `b_i - 1`, the last one at least 1.
+//! [`STATES`] of them are drawn evenly, each level by multiples of an irrational number of its
+//! own. They are the states for which the filter's code is made.
+
+use crate::shape::Shape;
+
+/// Small classes beside those of a full tree.
+pub const SPARE: usize = 2;
+
+/// States that are drawn.
+pub const STATES: usize = 64;
+
+/// The classes of a tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Classes {
+    lids: Vec<u16>,
+}
+
+impl Classes {
+    /// The classes of a tree with this shape: one for each level, and spare ones.
+    pub fn of(shape: &Shape) -> Self {
+        let runs = |number: usize| shape.visible_runs(number).clamp(1, u64::from(u16::MAX)) as u16;
+        let mut lids: Vec<u16> = (1..=shape.last()).rev().map(runs).collect();
+        lids.resize(lids.len() + SPARE, runs(1));
+        Self { lids }
+    }
+
+    /// The LIDs of each class, that of the last level first.
+    pub fn lids(&self) -> &[u16] {
+        &self.lids
+    }
+
+    /// The class of the runs of level `number` in a tree whose last level is `last`. Levels that
+    /// the classes do not reach share the smallest one.
+    ///
+    /// # Panics
+    /// If there is no such level.
+    pub fn of_level(&self, number: usize, last: usize) -> usize {
+        assert!((1..=last).contains(&number), "level {number} of {last}");
+        (last - number).min(self.lids.len() - 1)
+    }
+
+    /// The entries of each class, in the unit of `runs`, which has the level and the size of each
+    /// run of a tree whose last level is `last`.
+    pub fn entries(&self, last: usize, runs: impl IntoIterator<Item = (usize, f64)>) -> Vec<f64> {
+        let mut entries = vec![0.0; self.lids.len()];
+        for (number, size) in runs {
+            entries[self.of_level(number, last)] += size;
+        }
+        entries
+    }
+
+    /// The entries of each class, in any unit, in [`STATES`] states that a tree of this shape goes
+    /// through while its last level fills up.
+    pub fn states(&self, shape: &Shape) -> Vec<Vec<f64>> {
+        let levels = 1..=shape.last();
+        let of = |state| self.entries(shape.last(), levels.clone().map(|number| (number, size(shape, number, state))));
+        (0..STATES).map(of).collect()
+    }
+}
+
+/// The size of a level in one of the states.
+fn size(shape: &Shape, number: usize, state: usize) -> f64 {
+    let least = u64::from(number == shape.last());
+    let most = (shape.batches(number) - 1).max(least);
+    // Roots of different primes are independent, so levels do not fill in step.
+    let phase = ((state as f64 + 0.5) * PRIMES[number % PRIMES.len()].sqrt()).fract();
+    shape.actual_batch(number) * (least + (phase * (most - least + 1) as f64) as u64) as f64
+}
+
+const PRIMES: [f64; 20] = [
+    2.0, 3.0, 5.0, 7.0, 11.0, 13.0, 17.0, 19.0, 23.0, 29.0, 31.0, 37.0, 41.0, 43.0, 47.0, 53.0, 59.0, 61.0, 67.0, 71.0,
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy;
+    use crate::units::Bytes;
+
+    fn shape(words: &str, memtables: u64) -> Shape {
+        let buffer = Bytes(1 << 20);
+        policy::parse(words).expect("a policy").shape(Bytes(memtables << 20), buffer)
+    }
+
+    /// The classes of leveling are its levels, and two more; a tree that grows keeps them.
+    #[test]
+    fn classes_are_levels_from_the_last() {
+        let classes = Classes::of(&shape("leveling:T=10,first=4", 500));
+        assert_eq!(classes.lids(), [1, 1, 4, 4, 4]);
+        assert_eq!([3, 2, 1].map(|number| classes.of_level(number, 3)), [0, 1, 2]);
+        assert_eq!([4, 1].map(|number| classes.of_level(number, 4)), [0, 3]);
+        assert_eq!(classes.of_level(1, 9), 4);
+    }
+
+    /// States are those of a tree: no level has more than it may, none lacks the last, and each
+    /// level is empty in some and full in others.
+    #[test]
+    fn states_are_those_of_a_tree() {
+        for words in
+            ["leveling:T=5,first=4", "tiering:T=10", "lazy-leveling:T=5", "garnering:T=5,c=0.8", "moose:last=0.8,k=1"]
+        {
+            let shape = shape(words, 3_000);
+            let states = Classes::of(&shape).states(&shape);
+            assert_eq!(states.len(), STATES);
+            for number in 1..=shape.last() {
+                let batches = states
+                    .iter()
+                    .map(|state| (state[shape.last() - number] / shape.actual_batch(number)).round() as u64);
+                let (least, most) = (batches.clone().min(), batches.max());
+                let expected = (u64::from(number == shape.last()), shape.batches(number) - 1);
+                assert_eq!(
+                    (least, most),
+                    (Some(expected.0), Some(expected.1.max(expected.0))),
+                    "{words}, level {number}"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,433 @@
+//! [`Partition`]: some thousand buckets of a filter over the whole tree, read by lookups while
+//! entries are inserted, removed and relabelled.
+//!
+//! The partition is a multiset of pairs of a key and a LID. Each insertion adds one, each removal
+//! takes one away; keys are known by 48 bits of their digest.
+//!
+//! # Atomics
+//!
+//! * `buckets`: stored with release, loaded with acquire. Whoever sees a change sees all that came
+//!   before it: the generation that allowed it, the fingerprints of a rare bucket, the count of the
+//!   move that it belongs to.
+//! * `moves`: counted with release between the copy and the deletion of the original. A lookup
+//!   loads it with acquire, reads, passes a fence, and loads it again. If it missed the copy, its
+//!   first load came before the count; if it missed the original, it has seen the deletion, and so
+//!   its second load sees the count.
+//! * `summary`: stored with release after a change of the stash, loaded with acquire. It is raised
+//!   before an insertion ends, and lowered after an entry of the stash has moved, which is counted.
+//! * `rare`, `stash`: pointers to immutable values, replaced as a whole.
+//!
+//! # Rare buckets
+//!
+//! Their fingerprints are found by number **and bits** of the bucket. By number alone, a lookup
+//! could join the LIDs of the bucket before a change with the fingerprints after it. They are
+//! there before the bucket changes, and go after it; a lookup that finds none loads the bucket
+//! again.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use tamarack_env::sync::atomic::{AtomicU64, Ordering, fence};
+use tamarack_env::sync::{Mutex, Rank, schedule_point};
+use tamarack_filter::Digest;
+use tamarack_filter::chucky::{Bucket, BucketSlot, Code, Encoded, FINGERPRINT_BITS_MIN, Fingerprint, SLOTS_MAX};
+use tamarack_filter::chucky::{first_bucket, other_bucket};
+
+use crate::mistake::{self, Mistake};
+
+/// Buckets that an insertion looks into for a place, at most.
+const SEARCHED_MAX: usize = 500;
+
+/// A key, as a partition knows it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Place {
+    /// 48 bits of the digest, which tell keys in the stash apart.
+    digest: u64,
+    fingerprint: Fingerprint,
+    buckets: [usize; 2],
+}
+
+/// A change of one entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EntryChange {
+    /// The run with this LID has the key.
+    Insert(u16),
+    /// The entry with the first LID gets the second one.
+    Relabel(u16, u16),
+    /// The run with this LID has the key no longer.
+    Remove(u16),
+}
+
+/// The LIDs that a key may have: a few from its buckets, more from the stash.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Candidates {
+    near: [u16; 2 * SLOTS_MAX],
+    count: usize,
+    stashed: Vec<u16>,
+}
+
+impl Candidates {
+    /// All LIDs, in no order; one may come several times.
+    pub fn iter(&self) -> impl Iterator<Item = u16> {
+        self.near[..self.count].iter().chain(&self.stashed).copied()
+    }
+
+    fn add(&mut self, lid: u16) {
+        self.near[self.count] = lid;
+        self.count += 1;
+    }
+}
+
+/// The fingerprints of rare buckets, by number and bits of the bucket.
+#[derive(Clone, Debug, Default)]
+struct Rare(Vec<((usize, u64), [u16; SLOTS_MAX])>);
+
+impl Rare {
+    fn of(&self, bucket: usize, bits: u64) -> Option<&[u16; SLOTS_MAX]> {
+        let place = self.0.binary_search_by_key(&(bucket, bits), |(key, _)| *key).ok()?;
+        Some(&self.0[place].1)
+    }
+
+    fn with(&self, bucket: usize, bits: u64, fingerprints: [u16; SLOTS_MAX]) -> Self {
+        let mut all = self.without(bucket, bits);
+        let place = all.0.partition_point(|(key, _)| *key < (bucket, bits));
+        all.0.insert(place, ((bucket, bits), fingerprints));
+        all
+    }
+
+    fn without(&self, bucket: usize, bits: u64) -> Self {
+        Self(self.0.iter().filter(|(key, _)| *key != (bucket, bits)).copied().collect())
+    }
+}
+
+/// Entries that are in no bucket, one record for each key.
+#[derive(Clone, Debug, Default)]
+struct Stash(Vec<(Place, Vec<u16>)>);
+
+impl Stash {
+    fn of(&self, digest: u64) -> Option<&[u16]> {
+        self.0.iter().find(|(place, _)| place.digest == digest).map(|(_, lids)| &**lids)
+    }
+
+    /// Adds an entry.
+    fn insert(&mut self, place: Place, lid: u16) {
+        match self.0.iter_mut().find(|(other, _)| other.digest == place.digest) {
+            Some((_, lids)) => lids.push(lid),
+            None => self.0.push((place, vec![lid])),
+        }
+    }
+
+    /// Takes an entry away; false if there is none.
+    fn remove(&mut self, digest: u64, lid: u16) -> bool {
+        let Some(record) = self.0.iter().position(|(place, _)| place.digest == digest) else { return false };
+        let lids = &mut self.0[record].1;
+        let Some(place) = lids.iter().position(|other| *other == lid) else { return false };
+        lids.swap_remove(place);
+        if lids.is_empty() {
+            self.0.swap_remove(record);
+        }
+        true
+    }
+
+    /// A bit for each key.
+    fn summary(&self) -> u64 {
+        self.0.iter().fold(0, |all, (place, _)| all | summary_bit(place.digest))
+    }
+}
+
+/// The bit of a key in the summary of the stash, from bits of the digest that keys of one
+/// partition do not share.
+fn summary_bit(digest: u64) -> u64 {
+    1 << (digest >> 16 & 63)
+}
+
+/// Some thousand buckets, and what did not fit into them.
+#[derive(Debug)]
+pub struct Partition {
+    code: Arc<Code>,
+    buckets: Box<[AtomicU64]>,
+    moves: AtomicU64,
+    summary: AtomicU64,
+    rare: ArcSwap<Rare>,
+    stash: ArcSwap<Stash>,
+    /// The number of entries. Held by whoever changes the partition.
+    entries: Mutex<u64>,
+}
+
+impl Partition {
+    /// A partition without entries.
+    pub fn new(code: Arc<Code>, buckets: usize) -> Self {
+        let Encoded::Frequent(empty) = code.encode(&Bucket::empty(code.slots())) else {
+            panic!("empty buckets are frequent in every code")
+        };
+        Self {
+            code,
+            buckets: (0..buckets).map(|_| AtomicU64::new(empty)).collect(),
+            moves: AtomicU64::new(0),
+            summary: AtomicU64::new(0),
+            rare: ArcSwap::default(),
+            stash: ArcSwap::default(),
+            entries: Mutex::new(Rank::FilterPartition, 0),
+        }
+    }
+
+    /// The place of a key, from its digest and its place among the keys of the partition
+    /// ([`tamarack_filter::chucky::partition_of`]).
+    #[inline]
+    pub fn place(&self, digest: Digest, place: u64) -> Place {
+        let fingerprint = self.code.fingerprint(digest);
+        let first = first_bucket(place, self.buckets.len());
+        let other = other_bucket(first, fingerprint.prefix(FINGERPRINT_BITS_MIN), self.buckets.len());
+        Place { digest: digest.stored() >> 16, fingerprint, buckets: [first, other] }
+    }
+
+    /// The number of entries, those in the stash included.
+    pub fn entries(&self) -> u64 {
+        *self.entries.lock()
+    }
+
+    /// The number of entries in the stash.
+    pub fn stashed(&self) -> usize {
+        self.stash.load().0.iter().map(|(_, lids)| lids.len()).sum()
+    }
+
+    /// The LIDs that a key may have. All those that it has are among them, if changes keep to the
+    /// orders that the module states.
+    pub fn candidates(&self, place: Place) -> Candidates {
+        loop {
+            // Pairs with the counts of `move_entry` and `empty_stash`.
+            let moves = self.moves.load(Ordering::Acquire);
+            let mut candidates = Candidates::default();
+            for bucket in self.buckets_of(place) {
+                self.look(bucket, place.fingerprint, &mut candidates);
+            }
+            if self.summary.load(Ordering::Acquire) & summary_bit(place.digest) != 0
+                && !mistake::is_planted(Mistake::FilterStashOverlooked)
+            {
+                schedule_point();
+                candidates.stashed.extend(self.stash.load().of(place.digest).unwrap_or_default());
+            }
+            fence(Ordering::Acquire);
+            if self.moves.load(Ordering::Relaxed) == moves || mistake::is_planted(Mistake::FilterMoveUnnoticed) {
+                return candidates;
+            }
+        }
+    }
+
+    /// Carries out a change.
+    ///
+    /// # Panics
+    /// If an entry to be changed is not there: a broken invariant of ours.
+    pub fn change(&self, place: Place, change: EntryChange) {
+        let mut entries = self.entries.lock();
+        match change {
+            EntryChange::Insert(lid) => {
+                self.insert(place, lid);
+                *entries += 1;
+            }
+            EntryChange::Relabel(from, to) => self.replace(place, from, Some(to)),
+            EntryChange::Remove(lid) => {
+                self.replace(place, lid, None);
+                *entries -= 1;
+            }
+        }
+    }
+
+    /// Puts entries of the stash into buckets that have empty slots by now.
+    pub fn empty_stash(&self) {
+        let _entries = self.entries.lock();
+        let mut stash = self.stash.load_full();
+        for (place, lids) in self.stash.load_full().0.clone() {
+            for lid in lids {
+                if self.is_crowded(place) || !self.put(place.buckets, self.code.slot(lid, place.fingerprint)) {
+                    continue;
+                }
+                self.moves.fetch_add(1, Ordering::Release);
+                assert!(Arc::make_mut(&mut stash).remove(place.digest, lid), "{place:?} is in the stash");
+                self.set_stash(&stash);
+            }
+        }
+    }
+
+    /// The two buckets, or the one if both are the same.
+    fn buckets_of(&self, place: Place) -> impl Iterator<Item = usize> + use<> {
+        let [first, other] = place.buckets;
+        std::iter::once(first).chain((other != first).then_some(other))
+    }
+
+    /// Adds the LIDs of one bucket that the key may have.
+    #[inline]
+    fn look(&self, bucket: usize, fingerprint: Fingerprint, candidates: &mut Candidates) {
+        loop {
+            let bits = self.buckets[bucket].load(Ordering::Acquire);
+            if let Some(matches) = self.code.matches(bits, fingerprint) {
+                if !matches.is_empty() {
+                    self.code.lids(bits, matches).for_each(|lid| candidates.add(lid));
+                }
+                return;
+            }
+            schedule_point();
+            let rare = self.rare.load();
+            let of_any_bits = || rare.0.iter().find(|((other, _), _)| *other == bucket).map(|(_, prints)| prints);
+            let by_number = mistake::is_planted(Mistake::FilterRareBucketByNumber).then(of_any_bits).flatten();
+            if let Some(fingerprints) = by_number.or_else(|| rare.of(bucket, bits)) {
+                let slots = self.code.decode_rare(bits, fingerprints);
+                let matching = slots.slots().iter().filter(|slot| self.code.slot(slot.lid, fingerprint) == **slot);
+                matching.for_each(|slot| candidates.add(slot.lid));
+                return;
+            }
+            // The bucket has changed since it was loaded.
+            schedule_point();
+        }
+    }
+
+    /// What a bucket has. Only for those who change the partition.
+    fn bucket(&self, bucket: usize) -> Bucket {
+        let bits = self.buckets[bucket].load(Ordering::Relaxed);
+        self.code.decode(bits).unwrap_or_else(|| {
+            let rare = self.rare.load();
+            let fingerprints = rare.of(bucket, bits).unwrap_or_else(|| panic!("bucket {bucket}, {bits:#x}, is rare"));
+            self.code.decode_rare(bits, fingerprints)
+        })
+    }
+
+    fn set(&self, bucket: usize, slots: &Bucket) {
+        let before = self.buckets[bucket].load(Ordering::Relaxed);
+        let after = match self.code.encode(slots) {
+            Encoded::Frequent(bits) => bits,
+            Encoded::Rare(bits, fingerprints) => {
+                let rare = self.rare.load().with(bucket, bits, fingerprints);
+                schedule_point();
+                self.rare.store(Arc::new(rare));
+                bits
+            }
+        };
+        self.buckets[bucket].store(after, Ordering::Release);
+        if before != after && self.code.decode(before).is_none() {
+            let rare = self.rare.load().without(bucket, before);
+            schedule_point();
+            self.rare.store(Arc::new(rare));
+        }
+    }
+
+    fn insert(&self, place: Place, lid: u16) {
+        let slot = self.code.slot(lid, place.fingerprint);
+        if !self.is_crowded(place) && (self.put(place.buckets, slot) || self.make_space(place, slot)) {
+            return;
+        }
+        let mut stash = self.stash.load_full();
+        Arc::make_mut(&mut stash).insert(place, lid);
+        self.set_stash(&stash);
+    }
+
+    /// True if a whole bucket's slots have the key's fingerprint already. Further ones would only
+    /// push other entries around.
+    fn is_crowded(&self, place: Place) -> bool {
+        let of = |bucket: usize| {
+            let slots = self.bucket(bucket);
+            slots.slots().iter().filter(|slot| self.code.slot(slot.lid, place.fingerprint) == **slot).count()
+        };
+        self.buckets_of(place).map(of).sum::<usize>() >= self.code.slots()
+    }
+
+    /// Puts an entry into an empty slot of one of two buckets; false if there is none.
+    fn put(&self, buckets: [usize; 2], slot: BucketSlot) -> bool {
+        buckets.into_iter().any(|bucket| {
+            let mut slots = self.bucket(bucket);
+            let done = slots.insert(slot);
+            if done {
+                self.set(bucket, &slots);
+            }
+            done
+        })
+    }
+
+    /// Moves entries out of the way of a new one, and puts it there; false if no place was found.
+    /// The way is found first, breadth first, so that few entries move, and none for nothing.
+    fn make_space(&self, place: Place, slot: BucketSlot) -> bool {
+        /// A bucket that could give an entry to another one.
+        struct Step {
+            bucket: usize,
+            /// The step before, and the entry that goes from there to here.
+            from: Option<(usize, BucketSlot)>,
+        }
+        let mut steps: Vec<Step> = self.buckets_of(place).map(|bucket| Step { bucket, from: None }).collect();
+        let mut waiting: VecDeque<usize> = (0..steps.len()).collect();
+        while let Some(at) = waiting.pop_front() {
+            let bucket = steps[at].bucket;
+            for moved in self.bucket(bucket).slots().iter().copied().filter(|slot| *slot != BucketSlot::EMPTY) {
+                let other = other_bucket(bucket, self.code.first_bits(moved), self.buckets.len());
+                if steps.iter().any(|step| step.bucket == other) {
+                    continue;
+                }
+                steps.push(Step { bucket: other, from: Some((at, moved)) });
+                if self.bucket(other).empty_slots() == 0 {
+                    if steps.len() >= SEARCHED_MAX {
+                        return false;
+                    }
+                    waiting.push_back(steps.len() - 1);
+                    continue;
+                }
+                // From the free end on.
+                let mut to = steps.len() - 1;
+                while let Some((from, moved)) = steps[to].from {
+                    self.move_entry(steps[from].bucket, steps[to].bucket, moved);
+                    to = from;
+                }
+                assert!(self.put([steps[to].bucket; 2], slot), "a slot of bucket {} is empty now", steps[to].bucket);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The copy, the count, the deletion: see the page on atomics.
+    fn move_entry(&self, from: usize, to: usize, moved: BucketSlot) {
+        let copy = || assert!(self.put([to; 2], moved), "bucket {to} has an empty slot");
+        let delete = || {
+            let mut slots = self.bucket(from);
+            assert!(slots.remove(moved), "bucket {from} has {moved:?}");
+            self.set(from, &slots);
+        };
+        if mistake::is_planted(Mistake::FilterEntryDeletedFirst) {
+            delete();
+            self.moves.fetch_add(1, Ordering::Release);
+            return copy();
+        }
+        copy();
+        self.moves.fetch_add(1, Ordering::Release);
+        delete();
+    }
+
+    /// Gives an entry another LID, or none: removes it.
+    fn replace(&self, place: Place, from: u16, to: Option<u16>) {
+        // The stash first: it knows the key. An equal fingerprint in a bucket may be another
+        // key's.
+        let mut stash = self.stash.load_full();
+        if stash.of(place.digest).is_some_and(|lids| lids.contains(&from)) {
+            let changed = Arc::make_mut(&mut stash);
+            changed.remove(place.digest, from);
+            to.into_iter().for_each(|to| changed.insert(place, to));
+            return self.set_stash(&stash);
+        }
+        let old = self.code.slot(from, place.fingerprint);
+        let new = to.map_or(BucketSlot::EMPTY, |to| self.code.slot(to, place.fingerprint));
+        let changed = self.buckets_of(place).any(|bucket| {
+            let mut slots = self.bucket(bucket);
+            let done = slots.replace(old, new);
+            if done {
+                self.set(bucket, &slots);
+            }
+            done
+        });
+        assert!(changed, "no entry of {place:?} has LID {from}");
+    }
+
+    /// Replaces the stash, then its summary.
+    fn set_stash(&self, stash: &Arc<Stash>) {
+        schedule_point();
+        self.stash.store(stash.clone());
+        self.summary.store(stash.summary(), Ordering::Release);
+    }
+}
