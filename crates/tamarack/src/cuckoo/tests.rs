@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use tamarack_env::sync::atomic::{AtomicBool, Ordering};
 use tamarack_filter::Digest;
 use tamarack_filter::chucky::{Code, Shares, partition_of};
 use tamarack_testing::Random;
@@ -111,7 +112,7 @@ fn lookups_beside_changes() {
     for key in &stays {
         partition.change(place(&partition, *key), EntryChange::Insert(0));
     }
-    let changes = std::sync::atomic::AtomicBool::new(true);
+    let changes = AtomicBool::new(true);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let mut random = Random::new(5);
@@ -126,9 +127,9 @@ fn lookups_beside_changes() {
                 }
                 partition.empty_stash();
             }
-            changes.store(false, std::sync::atomic::Ordering::Relaxed);
+            changes.store(false, Ordering::Relaxed);
         });
-        while changes.load(std::sync::atomic::Ordering::Relaxed) {
+        while changes.load(Ordering::Relaxed) {
             for key in &stays {
                 assert!(partition.candidates(place(&partition, *key)).iter().any(|lid| lid == 0), "key {key}");
             }
