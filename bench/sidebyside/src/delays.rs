@@ -28,7 +28,7 @@ use common::words::List;
 use tamarack_env::histogram::Histogram;
 
 use crate::data::Data;
-use crate::stores::{self, Compression, Durability, Kind, Place, Shape, Store};
+use crate::stores::{self, Compression, Durability, FILTER_BITS, Kind, Place, Shape, Store};
 
 /// How to measure.
 #[derive(Clone, Debug)]
@@ -95,6 +95,8 @@ fn one(engine: &dyn Kind, load: Load, settings: &Settings) -> io::Result<Run> {
         shape: Shape::Leveled,
         buffer_bytes: settings.buffer_bytes,
         cache_bytes: 64 << 20,
+        filter_bits: FILTER_BITS,
+        ratio: None,
         direct_io: false,
         compression: Compression::None,
         durability: Durability::Buffered,

@@ -11,7 +11,7 @@ use common::words::List;
 
 use crate::data::{Data, Random};
 use crate::load::fill;
-use crate::stores::{self, Compression, Durability, Kind, Place, Seen, Shape};
+use crate::stores::{self, Compression, Durability, FILTER_BITS, Kind, Place, Seen, Shape};
 
 /// How to measure.
 #[derive(Clone, Debug)]
@@ -92,6 +92,8 @@ fn run(engine: &dyn Kind, workload: &Fill, settings: &Settings, noise: &[u8]) ->
         shape: Shape::Runs { by_hand: false },
         buffer_bytes: settings.buffer_bytes,
         cache_bytes: 64 << 20,
+        filter_bits: FILTER_BITS,
+        ratio: None,
         direct_io: false,
         compression: Compression::None,
         durability,

@@ -6,7 +6,7 @@ use common::words::Words;
 
 use crate::data::Data;
 use crate::rows::{Keys, Operation, Row};
-use crate::stores::{Compression, Durability, Place, Shape};
+use crate::stores::{Compression, Durability, FILTER_BITS, Place, Shape};
 
 /// How much, and of what.
 #[derive(Clone, Debug)]
@@ -117,6 +117,8 @@ impl Database {
             shape,
             buffer_bytes,
             cache_bytes,
+            filter_bits: FILTER_BITS,
+            ratio: None,
             direct_io: reads == Reads::Direct,
             compression: Compression::None,
             durability: Durability::Buffered,

@@ -41,11 +41,21 @@ pub struct Results {
     pub circumstances: Circumstances,
     pub memtable_bytes: u64,
     pub cache_bytes: u64,
+    #[serde(default = "ten")]
+    pub filter_bits: u64,
+    /// The size ratio of the peers, if not their default.
+    #[serde(default)]
+    pub ratio: Option<u64>,
     pub compression: String,
     pub direct_io: bool,
     pub databases: Vec<DatabaseFacts>,
     pub engines: Vec<EngineFacts>,
     pub measured: Vec<Measured>,
+}
+
+/// The bits per entry of older figures, which do not tell them.
+fn ten() -> u64 {
+    10
 }
 
 #[derive(Clone, Serialize, Deserialize, Debug)]
@@ -191,6 +201,8 @@ impl Results {
             circumstances: Circumstances::now(&plan.dir, &plan.command, plan.rounds),
             memtable_bytes: plan.memtable_bytes,
             cache_bytes: plan.cache_bytes,
+            filter_bits: plan.filter_bits,
+            ratio: plan.ratio,
             compression: plan.compression_name().to_owned(),
             direct_io: plan.direct_io,
             databases: plan.databases.iter().map(facts).collect(),

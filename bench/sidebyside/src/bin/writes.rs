@@ -32,6 +32,8 @@ usage: writes [OPTIONS]
                     how many threads overwrite                                                           [1]
   --memtable-kib N  size of each of the four memtables                                                [8192]
   --cache-mib N     size of the block cache                                                             [64]
+  --filter-bits N   bits per entry of every filter                                                         [10]
+  --ratio N         size ratio of the leveled trees of peers, where it can be set (see --policy)  [their default]
   --compression C   none or lz4                                                                       [none]
   --buffered        reads through the page cache for all engines, no direct I/O
   --apart           one engine after the other does all rows of a database: less space is needed

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{BLOCK_BYTES, Compression, Durability, FILTER_BITS, Kind, Place, Seen, Shape, Store};
+use super::{BLOCK_BYTES, Compression, Durability, Kind, Place, Seen, Shape, Store};
 use ::fjall::compaction::Leveled;
 use ::fjall::config::{
     BlockSizePolicy, BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry, PinningPolicy,
@@ -60,12 +60,18 @@ impl Kind for Fjall {
         };
         let strategy = match place.shape {
             // Its defaults are tables of 64 MiB, as large as a memtable.
-            Shape::Default => Leveled::default().with_table_target_size(place.buffer_bytes),
+            Shape::Default => {
+                let leveled = Leveled::default().with_table_target_size(place.buffer_bytes);
+                match place.ratio {
+                    Some(ratio) => leveled.with_level_ratio_policy(vec![ratio as f32]),
+                    None => leveled,
+                }
+            }
             // Level 1 may hold as many tables of this size as L0 may hold tables (four).
             Shape::Leveled => Leveled::default().with_table_target_size(place.buffer_bytes * 10 / 4),
             Shape::Runs { .. } => Leveled::default().with_l0_threshold(255),
         };
-        let filter = FilterPolicyEntry::Bloom(BloomConstructionPolicy::BitsPerKey(FILTER_BITS as f32));
+        let filter = FilterPolicyEntry::Bloom(BloomConstructionPolicy::BitsPerKey(place.filter_bits as f32));
         let options = || {
             KeyspaceCreateOptions::default()
                 .max_memtable_size(place.generous_buffer_bytes())

@@ -68,6 +68,11 @@ pub struct Place {
     pub shape: Shape,
     pub buffer_bytes: u64,
     pub cache_bytes: u64,
+    /// Bits per entry of every filter.
+    pub filter_bits: u64,
+    /// The size ratio of [`Shape::Default`], where the store has one that can be set; its own
+    /// default otherwise.
+    pub ratio: Option<u64>,
     pub direct_io: bool,
     pub compression: Compression,
     pub durability: Durability,
@@ -99,7 +104,7 @@ pub enum Durability {
     Sync,
 }
 
-/// Bits per entry of every filter.
+/// Bits per entry of filters, unless something else is asked for.
 pub const FILTER_BITS: u64 = 10;
 
 /// The size of blocks.
@@ -111,7 +116,7 @@ pub const MEMTABLES: u64 = 4;
 impl Place {
     /// What the filters of all entries take.
     pub fn filter_bytes(&self) -> u64 {
-        self.data.entries * FILTER_BITS / 8
+        self.data.entries * self.filter_bits / 8
     }
 }
 

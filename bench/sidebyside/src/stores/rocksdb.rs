@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::{BLOCK_BYTES, Compression, Durability, FILTER_BITS, Gauges, Kind, MEMTABLES, Place, Seen, Shape, Store};
+use super::{BLOCK_BYTES, Compression, Durability, Gauges, Kind, MEMTABLES, Place, Seen, Shape, Store};
 use ::rocksdb::perf::PerfStatsLevel;
 use ::rocksdb::{
     BlockBasedOptions, Cache, DB, DBCompactionStyle, DBCompressionType, Options, PerfContext, PerfMetric, ReadOptions,
@@ -102,12 +102,15 @@ impl Kind for RocksDb {
             true => Cache::new_hyper_clock_cache(place.cache_bytes as usize, BLOCK_BYTES),
             false => Cache::new_lru_cache(place.cache_bytes as usize),
         };
-        options.set_block_based_table_factory(&Self::tables(&cache));
+        options.set_block_based_table_factory(&Self::tables(&cache, place.filter_bits));
         match place.shape {
             // Its defaults are four memtables of 64 MiB, and tables of one.
             Shape::Default => {
                 options.set_max_bytes_for_level_base(4 * place.buffer_bytes);
                 options.set_target_file_size_base(place.buffer_bytes);
+                if let Some(ratio) = place.ratio {
+                    options.set_max_bytes_for_level_multiplier(ratio as f64);
+                }
                 if self.universal {
                     options.set_compaction_style(DBCompactionStyle::Universal);
                 }
@@ -141,10 +144,10 @@ impl Kind for RocksDb {
 }
 
 impl RocksDb {
-    fn tables(cache: &Cache) -> BlockBasedOptions {
+    fn tables(cache: &Cache, filter_bits: u64) -> BlockBasedOptions {
         let mut tables = BlockBasedOptions::default();
         tables.set_block_size(BLOCK_BYTES);
-        tables.set_bloom_filter(FILTER_BITS as f64, false);
+        tables.set_bloom_filter(filter_bits as f64, false);
         tables.set_block_cache(cache);
         tables
     }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::{BLOCK_BYTES, Durability, FILTER_BITS, Gauges, Kind, MEMTABLES, Place, Seen, Shape, Store};
+use super::{BLOCK_BYTES, Durability, Gauges, Kind, MEMTABLES, Place, Seen, Shape, Store};
 use ::tamarack::{AdvancedOptions, Compression, Db, Options};
 
 pub struct Tamarack {
@@ -64,7 +64,7 @@ impl Kind for Tamarack {
             Durability::Sync => ::tamarack::Durability::Sync,
         };
         let mut advanced = AdvancedOptions::new()
-            .filter(&format!("blocked:bits={FILTER_BITS},allocation=monkey"))
+            .filter(&format!("blocked:bits={},allocation=monkey", place.filter_bits))
             .block_bytes(BLOCK_BYTES);
         if let Some(policy) = policy {
             advanced = advanced.policy(policy);

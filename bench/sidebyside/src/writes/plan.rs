@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use common::words::{List, Words};
 
 use crate::data::Data;
-use crate::stores::{self, Compression, Durability, Kind, MEMTABLES, Place, Shape};
+use crate::stores::{self, Compression, Durability, FILTER_BITS, Kind, MEMTABLES, Place, Shape};
 
 /// How much, and of what.
 #[derive(Debug)]
@@ -17,6 +17,9 @@ pub struct Plan {
     pub rounds: usize,
     pub memtable_bytes: u64,
     pub cache_bytes: u64,
+    pub filter_bits: u64,
+    /// The size ratio of the peers; that of Tamarack is in its policy.
+    pub ratio: Option<u64>,
     pub compression: Compression,
     pub direct_io: bool,
     /// One engine after the other does all rows of a database.
@@ -110,6 +113,8 @@ impl Plan {
             rounds: words.positive("rounds", if quick { 1 } else { 3 }) as usize,
             memtable_bytes: words.positive("memtable-kib", if quick { 1 << 10 } else { 8 << 10 }) << 10,
             cache_bytes: mib("cache-mib", 64, 6),
+            filter_bits: words.positive("filter-bits", FILTER_BITS),
+            ratio: words.text("ratio").map(|_| words.positive("ratio", 10)),
             compression,
             direct_io: !words.flag("buffered"),
             apart: words.flag("apart"),
@@ -138,6 +143,8 @@ impl Plan {
             shape: Shape::Default,
             buffer_bytes: self.memtable_bytes,
             cache_bytes: self.cache_bytes,
+            filter_bits: self.filter_bits,
+            ratio: self.ratio,
             direct_io: self.direct_io,
             compression: self.compression,
             durability: Durability::Buffered,

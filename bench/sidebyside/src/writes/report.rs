@@ -8,7 +8,7 @@ use super::plan::{ABSENT_GETS, FIRST_GETS, READS};
 use super::plot::Plot;
 use super::sample::{Latencies, Sample};
 use super::{DatabaseFacts, Results};
-use crate::stores::{BLOCK_BYTES, FILTER_BITS, MEMTABLES};
+use crate::stores::{BLOCK_BYTES, MEMTABLES};
 use crate::table::{count, table, times};
 
 /// Tamarack is an engine whose name begins so; further ones have another policy.
@@ -448,13 +448,17 @@ fn trees(rows: &[Row<'_>]) -> String {
 }
 
 fn settings(results: &Results) -> String {
+    let ratio =
+        results.ratio.map_or(String::new(), |ratio| format!("a size ratio of {ratio} (peers, where it can be set), "));
     let mut text = format!(
         "## Settings and method\n\n\
-         * For all: memtables and block cache of the same size, as far as they can be set; blocks of {BLOCK_BYTES} bytes, filters of {FILTER_BITS} bits per entry, values that no compressor shrinks (with compression: to half), one put per commit, which is written to the operating system but not synced, two background threads.\n\
+         * For all: memtables and block cache of the same size, as far as they can be set; blocks of {BLOCK_BYTES} bytes, filters of {} bits per entry, {}values that no compressor shrinks (with compression: to half), one put per commit, which is written to the operating system but not synced, two background threads.\n\
          * Each engine runs in a process of its own and works alone; before each row it has settled, and dirty pages are written back; files of an engine without direct I/O are taken out of the page cache, but what it writes and reads in a row stays there until the next. Rows continue with the database that the rows before have left. \"settled\": its memtables are flushed, and it has no compaction running or due by its own rules.\n\
          * Load: all entries, in random order of keys. Updates: {} % puts and {READS} % gets of stored entries, uniformly drawn, as many as there are entries. Burst, overwrite: puts of stored entries, uniformly drawn, as many bytes as all memtables have memory, or so many times that or the data. They get their present values, and all that was put is compared at the end, as a sample.\n\
          * Gets beside a load: into a database with half of the entries, settled, one thread puts the other half, in random order of keys; meanwhile another gets entries of the first half, uniformly drawn. Half speed: half the puts per second of the same engine in the same round; puts that are due within a millisecond come together.\n\
          * Every put is timed; the clock is read once per put. Percentiles come from a histogram and are at most 3 % off. Absent keys: {} gets of keys between the stored ones.\n",
+        results.filter_bits,
+        ratio,
         100 - READS,
         count(ABSENT_GETS as f64)
     );
@@ -530,6 +534,8 @@ pub(super) mod tests {
             circumstances: Circumstances::now(std::path::Path::new("/"), "", 3),
             memtable_bytes: 1 << 20,
             cache_bytes: 1 << 20,
+            filter_bits: 10,
+            ratio: None,
             compression: "none".to_owned(),
             direct_io: true,
             databases: vec![DatabaseFacts {

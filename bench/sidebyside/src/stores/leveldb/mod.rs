@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use common::machine;
 
 use self::api::{Db, Settings};
-use super::{BLOCK_BYTES, Compression, Durability, FILTER_BITS, Gauges, Kind, Place, Seen, Shape, Store};
+use super::{BLOCK_BYTES, Compression, Durability, Gauges, Kind, Place, Seen, Shape, Store};
 
 pub struct LevelDb;
 
@@ -80,7 +80,7 @@ impl Kind for LevelDb {
             table_bytes: place.buffer_bytes as usize / 2,
             block_bytes: BLOCK_BYTES,
             cache_bytes: place.cache_bytes as usize,
-            filter_bits: FILTER_BITS as i32,
+            filter_bits: place.filter_bits as i32,
             open_files: OPEN_FILES,
             compresses: place.compression != Compression::None,
             syncs: place.durability == Durability::Sync,
