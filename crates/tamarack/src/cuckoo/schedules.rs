@@ -253,7 +253,7 @@ fn moves(salt: u64) {
     others.into_iter().for_each(|(other, lid)| tree.partition.change(other, EntryChange::Remove(lid)));
     tree.partition.empty_stash();
     readers.into_iter().for_each(|reader| reader.join().expect("no key is missed"));
-    assert_eq!(tree.partition.entries(), 1);
+    assert_eq!((tree.partition.entries(), tree.partition.stashed()), (1, 0));
 }
 
 /// An entry that may be in a bucket with the key's gets another LID and its own again. Both are of
