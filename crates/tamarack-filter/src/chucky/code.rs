@@ -362,7 +362,7 @@ impl Code {
     pub fn decode_rare(&self, bits: u64, fingerprints: &[u16; SLOTS_MAX]) -> Bucket {
         let rank = bits.checked_sub(self.first_rare()).unwrap_or_else(|| panic!("{bits:#x} is no rare bucket"));
         let mut lids = [0; SLOTS_MAX];
-        self.binomials.unrank(rank, &mut lids[..self.slots]);
+        self.binomials.unrank(rank, self.class_of.len(), &mut lids[..self.slots]);
         let mut bucket = Bucket::empty(self.slots);
         for (slot, (&lid, &fingerprint)) in bucket.slots.iter_mut().zip(lids.iter().zip(fingerprints)).take(self.slots)
         {
@@ -410,6 +410,11 @@ impl Code {
         classes.map(|(&share, bits)| chucky::rate(self.slots, load, share, bits.into())).sum()
     }
 
+    /// The number of frequent groups.
+    pub fn groups(&self) -> usize {
+        self.rows.len()
+    }
+
     /// The bytes that the code takes.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>()
@@ -447,10 +452,12 @@ impl Code {
         let (mut lids, mut slot) = ([0; SLOTS_MAX], 0);
         for (class, count) in counts.iter() {
             let Class { first_lid, lids: of_class, .. } = self.classes[class];
-            let combinations = self.binomials.count(of_class.into(), count);
             let mut numbers = [0; SLOTS_MAX];
-            self.binomials.unrank(rank % combinations, &mut numbers[..count]);
-            rank /= combinations;
+            if of_class > 1 {
+                let combinations = self.binomials.count(of_class.into(), count);
+                self.binomials.unrank(rank % combinations, of_class.into(), &mut numbers[..count]);
+                rank /= combinations;
+            }
             for number in &numbers[..count] {
                 lids[slot] = first_lid + *number as u16;
                 slot += 1;

@@ -39,15 +39,19 @@ impl Binomials {
         numbers.enumerate().map(|(i, number)| self.rows[number + i][i + 1]).sum()
     }
 
-    /// The combination of rank `rank`, in ascending order, of as many numbers as `numbers` has.
-    pub(super) fn unrank(&self, mut rank: u64, numbers: &mut [usize]) {
-        for i in (0..numbers.len()).rev() {
+    /// The combination of rank `rank`, in ascending order: numbers below `v`, as many as `numbers`
+    /// has.
+    pub(super) fn unrank(&self, mut rank: u64, v: usize, numbers: &mut [usize]) {
+        for i in (1..numbers.len()).rev() {
             // The greatest b with C(b, i + 1) <= rank; C(i, i + 1) is 0.
-            let b = self.rows.partition_point(|row| row[i + 1] <= rank) - 1;
+            let b = self.rows[..v + i].partition_point(|row| row[i + 1] <= rank) - 1;
             rank -= self.rows[b][i + 1];
             numbers[i] = b - i;
         }
-        assert_eq!(rank, 0, "not the rank of {} numbers", numbers.len());
+        // C(b, 1) is b.
+        if let [first, ..] = numbers {
+            *first = rank as usize;
+        }
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
@@ -73,7 +77,7 @@ mod tests {
                 let mut ranks: Vec<u64> = all.iter().map(|numbers| binomials.rank(numbers.iter().copied())).collect();
                 for (numbers, rank) in all.iter().zip(&ranks) {
                     let mut back = vec![0; k];
-                    binomials.unrank(*rank, &mut back);
+                    binomials.unrank(*rank, v, &mut back);
                     assert_eq!((back, numbers.iter().all(|&n| n == 0)), (numbers.clone(), *rank == 0));
                 }
                 ranks.sort_unstable();

@@ -73,27 +73,77 @@ impl Counts {
     }
 }
 
-/// All groups of `slots` slots and `classes` classes, in the order in which [`probabilities`] has
-/// them.
-fn all(slots: usize, classes: usize) -> Vec<Counts> {
-    let mut groups = Vec::new();
-    each(slots, classes, &mut |counts, _| groups.push(counts), &|_, _| 1.0);
-    groups
-}
-
-/// The probability of each group.
-fn probabilities(slots: usize, shares: &[f64], into: &mut Vec<f64>) {
+/// The groups whose probability is above `floor`, each with it.
+fn probable(slots: usize, shares: &[f64], floor: f64, found: &mut Vec<(f64, Counts)>) {
     let mut weights = vec![[1.0; SLOTS_MAX + 1]; shares.len()];
+    let (mut below, mut sum) = (Vec::with_capacity(shares.len()), 0.0);
     for (weights, share) in weights.iter_mut().zip(shares) {
         for count in 1..=slots {
             weights[count] = weights[count - 1] * share / count as f64;
         }
+        below.push(sum);
+        sum += share;
     }
     let permutations: f64 = (1..=slots).map(|slot| slot as f64).product();
-    into.clear();
-    each(slots, shares.len(), &mut |_, product| into.push(product * permutations), &|class, count| {
-        weights[class][count]
-    });
+    let mut search = GroupSearch { weights, below, floor: floor / permutations, found: Vec::new() };
+    search.go(slots, shares.len() - 1, Counts::default(), 1.0);
+    found.clear();
+    found.extend(search.found.into_iter().map(|(product, counts)| (product * permutations, counts)));
+}
+
+/// A search through the groups, from the last class to the first.
+struct GroupSearch {
+    /// `q_i^c / c!` by class and count.
+    weights: Vec<[f64; SLOTS_MAX + 1]>,
+    /// The sum of the shares of all classes before each.
+    below: Vec<f64>,
+    floor: f64,
+    found: Vec<(f64, Counts)>,
+}
+
+impl GroupSearch {
+    /// `left` slots are left for classes up to `class`; `product` is that of the classes after it.
+    fn go(&mut self, left: usize, class: usize, counts: Counts, product: f64) {
+        if class == 0 {
+            let product = product * self.weights[0][left];
+            if product > self.floor {
+                self.found.push((product, counts.plus(0, left)));
+            }
+            return;
+        }
+        for count in 0..=left {
+            let product = product * self.weights[class][count];
+            let rest = left - count;
+            // All groups of the rest together have `(sum of shares)^rest / rest!`.
+            let most = (1..=rest).fold(product, |most, slot| most * self.below[class] / slot as f64);
+            if most > self.floor {
+                self.go(rest, class - 1, counts.plus(class, count), product);
+            }
+        }
+    }
+}
+
+/// The groups that are frequent in at least one of the states, and that of empty buckets, which new
+/// partitions consist of. In ascending order.
+pub(super) fn frequent(slots: usize, classes: usize, states: &[Shares]) -> Vec<Counts> {
+    // Groups below the floor together have at most half of what may be rare.
+    let all: f64 = (1..=slots).fold(1.0, |all, slot| all * (classes + slot - 1) as f64 / slot as f64);
+    let floor = (1.0 - FREQUENT_SHARE) / 2.0 / all;
+    let (mut frequent, mut found) = (vec![Counts::default().plus(0, slots)], Vec::new());
+    for state in states {
+        probable(slots, &state.of_slots(), floor, &mut found);
+        found.sort_unstable_by(|a, b| b.0.total_cmp(&a.0));
+        let mut missing = FREQUENT_SHARE;
+        frequent.extend(found.iter().map_while(|&(probability, group)| {
+            let is_needed = missing > 0.0;
+            missing -= probability;
+            is_needed.then_some(group)
+        }));
+        assert!(missing <= 0.0, "{missing} of the buckets are in groups that were left out");
+    }
+    frequent.sort_unstable();
+    frequent.dedup();
+    frequent
 }
 
 /// The probability that a bucket is in one of these groups.
@@ -104,83 +154,58 @@ pub(super) fn probability(slots: usize, state: &Shares, groups: impl Iterator<It
     groups.map(|group| factorial(slots) * group.iter().map(of).product::<f64>()).sum()
 }
 
-/// Calls `found` for each group, with the product of the weights of its counts.
-fn each(slots: usize, classes: usize, found: &mut impl FnMut(Counts, f64), weight: &impl Fn(usize, usize) -> f64) {
-    fn go(
-        left: usize,
-        class: usize,
-        (counts, product): (Counts, f64),
-        found: &mut impl FnMut(Counts, f64),
-        weight: &impl Fn(usize, usize) -> f64,
-    ) {
-        if class == 0 {
-            return found(counts.plus(0, left), product * weight(0, left));
-        }
-        for count in 0..=left {
-            go(left - count, class - 1, (counts.plus(class, count), product * weight(class, count)), found, weight);
-        }
-    }
-    go(slots, classes - 1, (Counts::default(), 1.0), found, weight);
-}
-
-/// The groups that are frequent in at least one of the states, and that of empty buckets, which
-/// new partitions consist of.
-pub(super) fn frequent(slots: usize, classes: usize, states: &[Shares]) -> Vec<Counts> {
-    let groups = all(slots, classes);
-    let (mut is_frequent, mut found, mut order) = (vec![false; groups.len()], Vec::new(), Vec::new());
-    for state in states {
-        probabilities(slots, &state.of_slots(), &mut found);
-        order.clear();
-        order.extend(0..groups.len() as u32);
-        let mut missing = FREQUENT_SHARE;
-        // Most groups are so improbable that they need not be sorted.
-        order.retain(|&group| found[group as usize] > (1.0 - FREQUENT_SHARE) / 2.0 / groups.len() as f64);
-        order.sort_unstable_by(|&a, &b| found[b as usize].total_cmp(&found[a as usize]));
-        for &group in &order {
-            if missing <= 0.0 {
-                break;
-            }
-            missing -= found[group as usize];
-            is_frequent[group as usize] = true;
-        }
-        assert!(missing <= 0.0, "what was left out is at most half of the rare share: {missing}");
-    }
-    let empty = Counts::default().plus(0, slots);
-    groups
-        .into_iter()
-        .zip(is_frequent)
-        .filter_map(|(group, frequent)| (frequent || group == empty).then_some(group))
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The groups of a bucket, their number, and the sum of their probabilities.
+    /// All groups of a bucket, and their probabilities, one by one.
+    fn all(slots: usize, shares: &[f64]) -> Vec<(f64, Counts)> {
+        let classes = shares.len();
+        let mut groups: Vec<(f64, Counts)> = Vec::new();
+        for number in 0..(slots + 1).pow(classes as u32) {
+            let counts: Vec<usize> = (0..classes).map(|i| number / (slots + 1).pow(i as u32) % (slots + 1)).collect();
+            if counts.iter().sum::<usize>() == slots {
+                let factorial = |n: usize| (1..=n).map(|k| k as f64).product::<f64>();
+                let of = |(share, &count): (&f64, &usize)| share.powi(count as i32) / factorial(count);
+                let probability = factorial(slots) * shares.iter().zip(&counts).map(of).product::<f64>();
+                let place = |group: Counts, (class, &count): (usize, &usize)| group.plus(class, count);
+                groups.push((probability, counts.iter().enumerate().fold(Counts::default(), place)));
+            }
+        }
+        groups
+    }
+
+    /// The search finds all groups above the floor, with their probabilities.
     #[test]
     fn groups_of_a_bucket() {
+        let shares = [0.5, 0.2, 0.1, 0.1, 0.06, 0.04];
+        let all = all(4, &shares);
         // A multiset of 4 out of 6: C(9, 4).
-        let groups = all(4, 6);
-        assert_eq!(groups.len(), 126);
-        assert!(groups.iter().all(|group| group.iter().map(|(_, count)| count).sum::<usize>() == 4));
+        assert_eq!(all.len(), 126);
+        assert!((all.iter().map(|(probability, _)| probability).sum::<f64>() - 1.0).abs() < 1e-12);
         let mut found = Vec::new();
-        probabilities(4, &[0.5, 0.2, 0.1, 0.1, 0.06, 0.04], &mut found);
-        assert!((found.iter().sum::<f64>() - 1.0).abs() < 1e-12);
-        // 0.5^2 · 0.2^2 · 4! / 2! / 2!
-        let group = Counts::default().plus(0, 2).plus(1, 2);
-        let place = groups.iter().position(|&other| other == group).expect("it is one of all");
-        assert!((found[place] - 0.06).abs() < 1e-12);
+        for floor in [0.0, 1e-4, 1e-2] {
+            probable(4, &shares, floor, &mut found);
+            found.sort_unstable_by_key(|&(_, group)| group);
+            let mut expected: Vec<_> = all.iter().copied().filter(|(probability, _)| *probability > floor).collect();
+            expected.sort_unstable_by_key(|&(_, group)| group);
+            assert_eq!(found.len(), expected.len());
+            for (found, expected) in found.iter().zip(expected) {
+                assert!(found.1 == expected.1 && (found.0 / expected.0 - 1.0).abs() < 1e-12);
+            }
+        }
+        assert!(
+            (probability(4, &Shares::new(shares.to_vec()), all.iter().map(|(_, group)| *group)) - 1.0).abs() < 1e-12
+        );
     }
 
     /// The fewest groups that cover the share are frequent.
     #[test]
     fn frequent_groups_are_the_fewest() {
         let shares = Shares::new(vec![90.0, 9.0, 1.0]);
-        let mut found = Vec::new();
-        probabilities(5, &shares.of_slots(), &mut found);
-        found.sort_unstable_by(|a, b| b.total_cmp(a));
-        let fewest = (1..=found.len()).find(|&n| found[..n].iter().sum::<f64>() >= FREQUENT_SHARE);
+        let mut all: Vec<f64> = all(5, &shares.of_slots()).into_iter().map(|(probability, _)| probability).collect();
+        all.sort_unstable_by(|a, b| b.total_cmp(a));
+        let fewest = (1..=all.len()).find(|&n| all[..n].iter().sum::<f64>() >= FREQUENT_SHARE);
         assert_eq!(Some(frequent(5, 3, std::slice::from_ref(&shares)).len()), fewest);
         let other = Shares::new(vec![90.0, 1.0, 9.0]);
         assert!(Some(frequent(5, 3, &[shares, other]).len()) > fewest, "more states, more frequent groups");

@@ -31,19 +31,56 @@ pub(super) struct Fit<'a> {
 }
 
 impl Fit<'_> {
-    /// Eq. 15, times two to the power of the bits of a bucket.
+    /// Whether these lengths fit.
+    #[cfg(test)]
     pub(super) fn holds(&self, lengths: &[u32]) -> bool {
-        let limit = 1_u128 << self.bucket_bits;
-        let mut sum = u128::from(self.combinations);
-        for &(group, combinations) in self.frequent {
-            let bits = fingerprint_bits(group, lengths);
-            if bits > self.bucket_bits {
+        Lengths::new(*self, lengths.to_vec()).fits(None)
+    }
+}
+
+/// Lengths, with the bits that they give each frequent group.
+#[derive(Clone, Debug)]
+struct Lengths<'a> {
+    fit: Fit<'a>,
+    lengths: Vec<u32>,
+    /// Of each frequent group.
+    bits: Vec<u32>,
+}
+
+impl<'a> Lengths<'a> {
+    fn new(fit: Fit<'a>, lengths: Vec<u32>) -> Self {
+        let bits = fit.frequent.iter().map(|&(group, _)| fingerprint_bits(group, &lengths)).collect();
+        Self { fit, lengths, bits }
+    }
+
+    /// Eq. 15, times two to the power of the bits of a bucket; with one bit more for a class.
+    fn fits(&self, longer: Option<usize>) -> bool {
+        let limit = 1_u128 << self.fit.bucket_bits;
+        let mut sum = u128::from(self.fit.combinations);
+        for (&(group, combinations), bits) in self.fit.frequent.iter().zip(&self.bits) {
+            let bits = bits + longer.map_or(0, |class| group.of(class) as u32);
+            // Fewer than 2⁴⁸ combinations times 2⁶⁴, and the sum is below 2⁶⁵ before.
+            if bits > self.fit.bucket_bits {
                 return false;
             }
-            // Fewer than 2⁴⁸ combinations times 2⁶⁴, of fewer than 2¹⁶ groups.
             sum += u128::from(combinations) << bits;
+            if sum > limit {
+                return false;
+            }
         }
-        sum <= limit
+        true
+    }
+
+    /// Gives a class one bit more if that fits.
+    fn lengthen(&mut self, class: usize) -> bool {
+        let fits = self.fits(Some(class));
+        if fits {
+            self.lengths[class] += 1;
+            for (bits, &(group, _)) in self.bits.iter_mut().zip(self.fit.frequent) {
+                *bits += group.of(class) as u32;
+            }
+        }
+        fits
     }
 }
 
@@ -60,47 +97,55 @@ pub(super) fn rate(shares: &[f64], lengths: &[u32]) -> f64 {
 
 /// The best lengths, or `None` if not even the shortest fit.
 pub(super) fn best(fit: Fit<'_>, shares: &[f64]) -> Option<Vec<u32>> {
-    let all = (FINGERPRINT_BITS_MIN..=FINGERPRINT_BITS_MAX).filter_map(|top| {
-        let mut lengths = algorithm_1(fit, shares.len(), top)?;
-        lengthen(fit, shares, &mut lengths);
-        Some(lengths)
+    let shortest = shortest(fit, shares.len())?;
+    let all = (FINGERPRINT_BITS_MIN..=FINGERPRINT_BITS_MAX).map(|top| {
+        let mut lengths = shortest.clone();
+        lengthen_in_order(&mut lengths, top);
+        lengthen_singly(&mut lengths, shares);
+        lengths.lengths
     });
     all.min_by(|a, b| rate(shares, a).total_cmp(&rate(shares, b)))
 }
 
-/// Algorithm 1 of the paper: from the largest class on, each is lengthened while it fits and up to
-/// the length of the class before. Here the first one has an upper bound, too.
-pub(super) fn algorithm_1(fit: Fit<'_>, classes: usize, mut top: u32) -> Option<Vec<u32>> {
-    let mut lengths = vec![FINGERPRINT_BITS_MIN; classes];
-    if !fit.holds(&lengths) {
-        return None;
-    }
-    for class in 0..classes {
-        while lengths[class] < top {
-            lengths[class] += 1;
-            if !fit.holds(&lengths) {
-                lengths[class] -= 1;
-                top = lengths[class];
+/// Algorithm 1 of the paper, with an upper bound on the lengths, or `None` if not even the shortest
+/// fit.
+#[cfg(test)]
+pub(super) fn algorithm_1(fit: Fit<'_>, classes: usize, top: u32) -> Option<Vec<u32>> {
+    let mut lengths = shortest(fit, classes)?;
+    lengthen_in_order(&mut lengths, top);
+    Some(lengths.lengths)
+}
+
+fn shortest(fit: Fit<'_>, classes: usize) -> Option<Lengths<'_>> {
+    let lengths = Lengths::new(fit, vec![FINGERPRINT_BITS_MIN; classes]);
+    lengths.fits(None).then_some(lengths)
+}
+
+/// The steps of Algorithm 1: from the largest class on, each is lengthened while it fits and up to
+/// the length of the class before.
+fn lengthen_in_order(lengths: &mut Lengths<'_>, mut top: u32) {
+    for class in 0..lengths.lengths.len() {
+        while lengths.lengths[class] < top {
+            if !lengths.lengthen(class) {
+                top = lengths.lengths[class];
             }
         }
     }
-    Some(lengths)
 }
 
-/// Lengthens single classes, the one with the most false positives first, while they fit. None
-/// gets longer than the first class: an empty slot has zeros of that length.
-fn lengthen(fit: Fit<'_>, shares: &[f64], lengths: &mut [u32]) {
-    let mut order: Vec<usize> = (0..lengths.len()).collect();
+/// Lengthens single classes, the one with the most false positives first, while they fit. None gets
+/// longer than the first class: an empty slot has zeros of that length.
+fn lengthen_singly(lengths: &mut Lengths<'_>, shares: &[f64]) {
+    let mut order: Vec<usize> = (0..shares.len()).collect();
     loop {
-        let errors = |class: usize| shares[class] * 0.5_f64.powi(lengths[class] as i32);
+        let errors = |class: usize| shares[class] * 0.5_f64.powi(lengths.lengths[class] as i32);
         order.sort_by(|&a, &b| errors(b).total_cmp(&errors(a)));
-        let longer = order.iter().find(|&&class| {
-            let top = if class == 0 { FINGERPRINT_BITS_MAX } else { lengths[0] };
-            let mut longer = lengths.to_vec();
-            longer[class] += 1;
-            longer[class] <= top && fit.holds(&longer)
+        let longer = order.iter().any(|&class| {
+            let top = if class == 0 { FINGERPRINT_BITS_MAX } else { lengths.lengths[0] };
+            lengths.lengths[class] < top && lengths.lengthen(class)
         });
-        let Some(&class) = longer else { return };
-        lengths[class] += 1;
+        if !longer {
+            return;
+        }
     }
 }

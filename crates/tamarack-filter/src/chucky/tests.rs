@@ -510,3 +510,27 @@ fn codes_hold_while_a_tree_grows() {
     }
     assert!(rare_of_full_codes > 0.05, "{rare_of_full_codes}");
 }
+
+/// Trees of all policies have codes, also those of hundreds of runs.
+#[test]
+fn all_policies_have_codes() {
+    for (words, memtables) in [
+        ("leveling:T=10", 50_000),
+        ("leveling:T=2", 1_000),
+        ("tiering:T=10", 5_000),
+        ("dostoevsky:T=6,K=3,Z=2", 5_000),
+        ("garnering:T=5,c=0.8", 10_000),
+        ("moose:last=0.8,k=1", 10_000),
+        ("qlsm-bush:T=2,X=2", 20_000),
+    ] {
+        let shape = policy::parse(words).expect("a policy").shape(Bytes(memtables << 20), Bytes(1 << 20));
+        let classes = Classes::of(&shape);
+        let states: Vec<Shares> = classes.states(&shape).into_iter().map(Shares::new).collect();
+        for slots in 4..=6 {
+            let code = Code::new(slots, classes.lids(), &states).unwrap_or_else(|error| panic!("{words}: {error}"));
+            assert!(code.memory_bytes() < 128 << 10, "{words}, {slots} slots: {} bytes", code.memory_bytes());
+            let rare = states.iter().map(|state| code.rare_share(state)).fold(0.0, f64::max);
+            assert!(rare <= 1.0001e-4, "{words}, {slots} slots: {rare} of the buckets are rare");
+        }
+    }
+}

@@ -19,6 +19,9 @@ use crate::shape::Shape;
 /// Small classes beside those of a full tree.
 pub const SPARE: usize = 2;
 
+/// The most LIDs of a spare class. Trees with so many runs in their first level hardly ever grow.
+const SPARE_LIDS_MAX: u16 = 16;
+
 /// States that are drawn.
 pub const STATES: usize = 64;
 
@@ -33,7 +36,7 @@ impl Classes {
     pub fn of(shape: &Shape) -> Self {
         let runs = |number: usize| shape.visible_runs(number).clamp(1, u64::from(u16::MAX)) as u16;
         let mut lids: Vec<u16> = (1..=shape.last()).rev().map(runs).collect();
-        lids.resize(lids.len() + SPARE, runs(1));
+        lids.resize(lids.len() + SPARE, runs(1).min(SPARE_LIDS_MAX));
         Self { lids }
     }
 
