@@ -156,6 +156,12 @@ impl Matches {
     pub fn is_empty(self) -> bool {
         self.slots == 0
     }
+
+    /// How many slots match.
+    #[inline]
+    pub fn count(self) -> usize {
+        self.slots.count_ones() as usize
+    }
 }
 
 /// A class of LIDs: those from `first_lid` on.
@@ -387,6 +393,16 @@ impl Code {
             lengths >>= 5;
         }
         Some(Matches { row: row as u16, slots })
+    }
+
+    /// Whether a bucket has an empty slot, or `None` if it is rare. Takes less than decoding it.
+    #[inline]
+    pub fn has_empty_slot(&self, bits: u64) -> Option<bool> {
+        let row = self.row(bits)?;
+        let Row { lengths, counts, fingerprint_bits } = self.rows[row];
+        // Empty slots come first in the order of the code.
+        let first = bits << (BUCKET_BITS - u32::from(fingerprint_bits)) >> (BUCKET_BITS - (lengths & 31) as u32);
+        Some(counts.of(0) > 0 && first == 0)
     }
 
     /// The LIDs of a bucket's matching slots, ascending; a LID comes as often as it matches.

@@ -95,6 +95,7 @@ fn buckets_come_back() {
                     Encoded::Frequent(word) => {
                         frequent += 1;
                         assert_eq!(code.decode(word), Some(contents), "{}, {slots}: {word:#x}", tree.name);
+                        assert_eq!(code.has_empty_slot(word), Some(contents.empty_slots() > 0));
                         for digest in [random.next(), (random.next() % 64) << 26] {
                             let key = code.fingerprint(Digest::from_stored(digest));
                             let found: Vec<u16> = code.lids(word, code.matches(word, key).expect("not rare")).collect();

@@ -31,7 +31,9 @@ use arc_swap::ArcSwap;
 use tamarack_env::sync::atomic::{AtomicU64, Ordering, fence};
 use tamarack_env::sync::{Mutex, Rank, schedule_point};
 use tamarack_filter::Digest;
-use tamarack_filter::chucky::{Bucket, BucketSlot, Code, Encoded, FINGERPRINT_BITS_MIN, Fingerprint, SLOTS_MAX};
+use tamarack_filter::chucky::{
+    Bucket, BucketSlot, Code, Encoded, FINGERPRINT_BITS_MIN, Fingerprint, Matches, SLOTS_MAX,
+};
 use tamarack_filter::chucky::{first_bucket, other_bucket};
 
 use crate::mistake::{self, Mistake};
@@ -325,22 +327,27 @@ impl Partition {
     /// push other entries around.
     fn is_crowded(&self, place: Place) -> bool {
         let of = |bucket: usize| {
-            let slots = self.bucket(bucket);
-            slots.slots().iter().filter(|slot| self.code.slot(slot.lid, place.fingerprint) == **slot).count()
+            let bits = self.buckets[bucket].load(Ordering::Relaxed);
+            self.code.matches(bits, place.fingerprint).map(Matches::count).unwrap_or_else(|| {
+                let slots = self.bucket(bucket);
+                slots.slots().iter().filter(|slot| self.code.slot(slot.lid, place.fingerprint) == **slot).count()
+            })
         };
         self.buckets_of(place).map(of).sum::<usize>() >= self.code.slots()
     }
 
+    fn has_empty_slot(&self, bucket: usize) -> bool {
+        let bits = self.buckets[bucket].load(Ordering::Relaxed);
+        self.code.has_empty_slot(bits).unwrap_or_else(|| self.bucket(bucket).empty_slots() > 0)
+    }
+
     /// Puts an entry into an empty slot of one of two buckets; false if there is none.
     fn put(&self, buckets: [usize; 2], slot: BucketSlot) -> bool {
-        buckets.into_iter().any(|bucket| {
-            let mut slots = self.bucket(bucket);
-            let done = slots.insert(slot);
-            if done {
-                self.set(bucket, &slots);
-            }
-            done
-        })
+        let Some(bucket) = buckets.into_iter().find(|&bucket| self.has_empty_slot(bucket)) else { return false };
+        let mut slots = self.bucket(bucket);
+        assert!(slots.insert(slot), "bucket {bucket} has an empty slot: {slots:?}");
+        self.set(bucket, &slots);
+        true
     }
 
     /// Moves entries out of the way of a new one, and puts it there; false if no place was found.
@@ -362,7 +369,7 @@ impl Partition {
                     continue;
                 }
                 steps.push(Step { bucket: other, from: Some((at, moved)) });
-                if self.bucket(other).empty_slots() == 0 {
+                if !self.has_empty_slot(other) {
                     if steps.len() >= SEARCHED_MAX {
                         return false;
                     }

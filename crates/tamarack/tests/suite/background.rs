@@ -11,6 +11,7 @@ use tamarack_env::sim::{CallKind, Crash, Failure, Fault};
 use tamarack_env::sync::{Mutex, Rank};
 use tamarack_env::{Access, Env, SimEnv};
 use tamarack_format::names::FileName;
+use tamarack_testing::read_dir;
 
 fn open(sim: &SimEnv) -> Result<Db> {
     let advanced = AdvancedOptions::new().env(Arc::new(sim.clone())).memtable_bytes(1000).block_bytes(256);
@@ -222,5 +223,33 @@ fn waiting_for_compactions_ends_if_none_is_due() -> Result<()> {
         db.wait_for_compactions()?;
         assert_eq!((db.stats().flushes, db.stats().compactions), (1, 0));
     }
+    Ok(())
+}
+
+/// A reader may let go of an old version when no worker looks any more. Its tables stayed until the
+/// next opening, and `tamarack verify` spoke of files left by a crash.
+#[test]
+fn closing_removes_tables_that_nobody_needs() -> Result<()> {
+    let sim = SimEnv::new(1);
+    let db = open(&sim)?;
+    let tables = || -> Vec<String> {
+        read_dir(&sim, Path::new("/db")).into_keys().filter(|name| name.ends_with(".sst")).collect()
+    };
+    let fill = |value: &str| -> Result<()> {
+        (0..20).try_for_each(|number| db.put(format!("{number}"), value))?;
+        db.flush()?;
+        db.compact()
+    };
+    fill("old")?;
+    let mut scan = db.scan::<&str>(..);
+    assert!(scan.next().is_some());
+    fill("new")?;
+    sim.run_background_until_idle();
+    let with_reader = tables();
+    drop(scan);
+    drop(db);
+    let closed = tables();
+    drop(open(&sim)?);
+    assert!(with_reader.len() > closed.len() && closed == tables(), "{with_reader:?}, {closed:?}, {:?}", tables());
     Ok(())
 }

@@ -443,6 +443,14 @@ impl Scheduler {
         Ok(version)
     }
 
+    /// Removes the files of tables that nobody needs any more. For closing, when workers have ended:
+    /// the last of them may have let go of an old version after those that remove files had ended.
+    pub fn remove_what_is_left(&self) {
+        if !self.has_ended() {
+            self.remove_garbage();
+        }
+    }
+
     /// Removes the tables that no version and no reader uses any more. Returns when to try again if
     /// one cannot be removed.
     fn remove_garbage(&self) -> Option<Duration> {
