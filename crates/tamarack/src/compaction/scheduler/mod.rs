@@ -443,8 +443,8 @@ impl Scheduler {
         Ok(version)
     }
 
-    /// Removes the files of tables that nobody needs any more. For closing, when workers have ended:
-    /// the last of them may have let go of an old version after those that remove files had ended.
+    /// Removes the files of tables that nobody needs any more. For closing, when workers have
+    /// ended: the last of them may have let go of an old version after those that remove files.
     pub fn remove_what_is_left(&self) {
         if !self.has_ended() {
             self.remove_garbage();
