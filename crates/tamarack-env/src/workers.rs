@@ -154,19 +154,20 @@ impl Loop {
 /// is left over, at least a quarter of a core that another thread wants for itself.
 ///
 /// If the operating system refuses, the priority stays as it is.
-#[cfg(all(target_os = "linux", not(miri)))]
+#[cfg(all(target_os = "linux", not(miri), not(feature = "shuttle")))]
 fn lower_priority() {
     // Of this thread only: Linux keeps a niceness for each thread.
     let _unchanged = rustix::process::nice(NICENESS);
 }
 
-/// Elsewhere the call would change the whole process.
-#[cfg(not(all(target_os = "linux", not(miri))))]
+/// Elsewhere the call would change the whole process; so it would under the schedule explorer,
+/// whose threads are one.
+#[cfg(not(all(target_os = "linux", not(miri), not(feature = "shuttle"))))]
 fn lower_priority() {}
 
 /// What background threads add to their niceness. Five steps are a third of the processor time of a
 /// thread without.
-#[cfg(all(target_os = "linux", not(miri)))]
+#[cfg(all(target_os = "linux", not(miri), not(feature = "shuttle")))]
 const NICENESS: i32 = 5;
 
 impl Drop for Loop {
