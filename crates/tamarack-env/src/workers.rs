@@ -150,8 +150,8 @@ impl Loop {
 }
 
 /// Lets threads that the user waits for have the processor first. A get beside compactions on all
-/// cores then waits less often for a time slice to end, and compactions lose little: they use what
-/// is left over, at least a quarter of a core that another thread wants for itself.
+/// cores then waits less often for a time slice to end. Compactions use idle time, and about a
+/// quarter of a core for which another thread competes.
 ///
 /// If the operating system refuses, the priority stays as it is.
 #[cfg(all(target_os = "linux", not(miri), not(feature = "shuttle")))]

@@ -55,7 +55,7 @@ pub(crate) struct Engine {
 impl Drop for Engine {
     fn drop(&mut self) {
         self.stop_workers();
-        self.scheduler.remove_what_is_left();
+        self.scheduler.remove_remaining_garbage();
         if let Err(error) = self.commits.finish() {
             tracing::error!(%error, "interval sync failed; the last writes may not be durable");
         }

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! A table of 1,024 rows leads from the first ten bits of a bucket to the first group to look at;
-//! nearly always it is the only one.
+//! the next ones follow in order.
 
 use std::fmt;
 
@@ -37,7 +37,7 @@ pub enum CodeError {
     Slots(usize),
     /// The number of classes is not between 1 and [`CLASSES_MAX`].
     Classes(usize),
-    /// A class without LIDs, or more than 400 LIDs in all.
+    /// A class without LIDs, or more than 380 LIDs in all.
     Lids(Vec<u16>),
     /// No states, or one with another number of classes.
     States,

@@ -63,6 +63,13 @@ impl Binomials {
 mod tests {
     use super::*;
 
+    /// With all LIDs that a code may have, numbers of combinations have 48 bits.
+    #[test]
+    fn combinations_are_bounded() {
+        let v = crate::chucky::groups::LIDS_MAX;
+        assert!(Binomials::new(v).count(v, SLOTS_MAX) < 1 << 48);
+    }
+
     /// Ranks count all combinations, once each, from 0 on.
     #[test]
     fn ranks_are_all_numbers() {

@@ -6,8 +6,10 @@
 //! combinations of the group).
 //!
 //! **Frequent** are the most probable groups, until they cover [`FREQUENT_SHARE`] of all buckets
-//! (§4.4 of the paper), in each of several states of the tree: a tree that grows goes through
+//! (§4.3 of the paper), in each of several states of the tree: a tree that grows goes through
 //! states in which other buckets are frequent than in a full one.
+
+use tamarack_model::filter::chucky::load;
 
 /// The upper bound on the slots of a bucket. With more, fingerprints of
 /// [`FINGERPRINT_BITS_MIN`](super::FINGERPRINT_BITS_MIN) bits leave too few bits for codewords.
@@ -17,13 +19,10 @@ pub const SLOTS_MAX: usize = 7;
 pub const CLASSES_MAX: usize = 16;
 
 /// The upper bound on the number of LIDs. With more, numbers of combinations could exceed 48 bits.
-pub(super) const LIDS_MAX: usize = 400;
+pub(super) const LIDS_MAX: usize = 380;
 
 /// The share of buckets in frequent groups (the paper's NOV).
 pub(super) const FREQUENT_SHARE: f64 = 0.9999;
-
-/// The share of slots that are used, the others being empty.
-const LOAD: f64 = 0.95;
 
 /// The distribution of the filter's entries over the classes, in one state of the tree.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,10 +45,11 @@ impl Shares {
         &self.0
     }
 
-    /// The share of each class in all slots: empty ones count for the first class.
-    fn of_slots(&self) -> Vec<f64> {
-        let mut shares: Vec<f64> = self.0.iter().map(|share| share * LOAD).collect();
-        shares[0] += 1.0 - LOAD;
+    /// The share of each class in the slots of a full filter. Empty slots count for the first one.
+    fn of_slots(&self, slots: usize) -> Vec<f64> {
+        let load = load(slots);
+        let mut shares: Vec<f64> = self.0.iter().map(|share| share * load).collect();
+        shares[0] += 1.0 - load;
         shares
     }
 }
@@ -131,7 +131,7 @@ pub(super) fn frequent(slots: usize, classes: usize, states: &[Shares]) -> Vec<C
     let floor = (1.0 - FREQUENT_SHARE) / 2.0 / all;
     let (mut frequent, mut found) = (vec![Counts::default().plus(0, slots)], Vec::new());
     for state in states {
-        probable(slots, &state.of_slots(), floor, &mut found);
+        probable(slots, &state.of_slots(slots), floor, &mut found);
         found.sort_unstable_by(|a, b| b.0.total_cmp(&a.0));
         let mut missing = FREQUENT_SHARE;
         frequent.extend(found.iter().map_while(|&(probability, group)| {
@@ -148,7 +148,7 @@ pub(super) fn frequent(slots: usize, classes: usize, states: &[Shares]) -> Vec<C
 
 /// The probability that a bucket is in one of these groups.
 pub(super) fn probability(slots: usize, state: &Shares, groups: impl Iterator<Item = Counts>) -> f64 {
-    let shares = state.of_slots();
+    let shares = state.of_slots(slots);
     let factorial = |n: usize| (1..=n).map(|k| k as f64).product::<f64>();
     let of = |(class, count): (usize, usize)| shares[class].powi(count as i32) / factorial(count);
     groups.map(|group| factorial(slots) * group.iter().map(of).product::<f64>()).sum()
@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn frequent_groups_are_the_fewest() {
         let shares = Shares::new(vec![90.0, 9.0, 1.0]);
-        let mut all: Vec<f64> = all(5, &shares.of_slots()).into_iter().map(|(probability, _)| probability).collect();
+        let mut all: Vec<f64> = all(5, &shares.of_slots(5)).into_iter().map(|(probability, _)| probability).collect();
         all.sort_unstable_by(|a, b| b.total_cmp(a));
         let fewest = (1..=all.len()).find(|&n| all[..n].iter().sum::<f64>() >= FREQUENT_SHARE);
         assert_eq!(Some(frequent(5, 3, std::slice::from_ref(&shares)).len()), fewest);

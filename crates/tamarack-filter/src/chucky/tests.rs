@@ -33,14 +33,6 @@ impl Tree {
     fn code(&self, slots: usize) -> Result<Code, CodeError> {
         Code::new(slots, &self.lids, std::slice::from_ref(&self.shares))
     }
-
-    /// The false positives of a lookup of an absent key, in a filter with this share of its slots
-    /// in use: each of two buckets has them in `slots` slots.
-    fn predicted(&self, code: &Code, load: f64) -> f64 {
-        2.0 * code.slots() as f64
-            * load
-            * lengths::rate(self.shares.of_entries(), &code.fingerprint_bits().collect::<Vec<_>>())
-    }
 }
 
 fn trees() -> Vec<Tree> {
@@ -187,7 +179,7 @@ fn false_positives_of_full_trees() {
     for (tree, (name, rates)) in trees().iter().zip(expected) {
         assert_eq!(tree.name, name);
         for ((slots, load), expected) in [(6, 0.97), (5, 0.96), (4, 0.95)].into_iter().zip(rates) {
-            let found = tree.predicted(&tree.code(slots).expect("it fits"), load);
+            let found = tree.code(slots).expect("it fits").false_positives(&tree.shares, load);
             // Those in the list have two or three digits.
             assert!((found / expected - 1.0).abs() < 0.06, "{name}, {slots} slots: {found}, not {expected}");
         }
@@ -429,7 +421,7 @@ fn tables_err_as_predicted() {
                 assert!(table.candidates(digest).contains(&lid), "{}, {slots} slots: a key is missed", tree.name);
             }
             assert!(table.rare.len() <= WORDS / 2_000 + 3, "{}, {slots} slots: {} rare", tree.name, table.rare.len());
-            let predicted = tree.predicted(&table.code, load);
+            let predicted = table.code.false_positives(&tree.shares, load);
             let lookups = ((4_000.0 / predicted) as u64).min(400_000);
             let found: usize = (0..lookups).map(|_| table.candidates(Digest::from_stored(random.next())).len()).sum();
             let expected = predicted * lookups as f64;

@@ -9,7 +9,7 @@
 //!              buckets         64 bits each: a lookup sees all of a bucket at one moment
 //!              rare            fingerprints of rare buckets
 //!              stash           entries that found no bucket
-//!              maintenance     a lock for those who change something
+//!              entries         their number; its lock is held during each change
 //! ```
 //!
 //! # Lookups and changes

@@ -32,9 +32,9 @@ use tamarack_env::sync::atomic::{AtomicU64, Ordering, fence};
 use tamarack_env::sync::{Mutex, Rank, schedule_point};
 use tamarack_filter::Digest;
 use tamarack_filter::chucky::{
-    Bucket, BucketSlot, Code, Encoded, FINGERPRINT_BITS_MIN, Fingerprint, Matches, SLOTS_MAX,
+    Bucket, BucketSlot, Code, Encoded, FINGERPRINT_BITS_MIN, Fingerprint, Matches, SLOTS_MAX, first_bucket,
+    other_bucket,
 };
-use tamarack_filter::chucky::{first_bucket, other_bucket};
 
 use crate::mistake::{self, Mistake};
 
@@ -153,7 +153,7 @@ pub struct Partition {
     summary: AtomicU64,
     rare: ArcSwap<Rare>,
     stash: ArcSwap<Stash>,
-    /// The number of entries. Held by whoever changes the partition.
+    /// The number of entries. The lock is held during each change of the partition.
     entries: Mutex<u64>,
 }
 

@@ -273,7 +273,8 @@ fn relabels(salt: u64) {
     reader.join().expect("no key is missed");
 }
 
-/// Whether no order of steps loses a key, of so many that are tried in each of two ways.
+/// True if no order of steps loses a key. Tries `orders` random ones, and as many with few
+/// switches between threads.
 fn check(run: impl Fn() + Send + Sync + Clone + 'static, orders: usize) -> bool {
     let all = || {
         shuttle::check_random(run.clone(), orders);

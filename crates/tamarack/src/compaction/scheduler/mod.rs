@@ -443,9 +443,10 @@ impl Scheduler {
         Ok(version)
     }
 
-    /// Removes the files of tables that nobody needs any more. For closing, when workers have
-    /// ended: the last of them may have let go of an old version after those that remove files.
-    pub fn remove_what_is_left(&self) {
+    /// Removes obsolete tables when the database is closed and all workers have ended. The filter
+    /// worker may have dropped an old version after the compaction workers, which remove files, had
+    /// ended.
+    pub fn remove_remaining_garbage(&self) {
         if !self.has_ended() {
             self.remove_garbage();
         }
