@@ -5,8 +5,10 @@
 //! a group, so all writers that check at the same time may pass. That is nothing for small writes;
 //! with values of an eighth of the memory budget, 64 threads once took six times the budget.
 //!
-//! **Reads.** A block is not charged to the account before it has arrived. Eight threads that read
-//! blocks of an eighth of the budget together once took twice the budget.
+//! **Reads.** Eight threads that read blocks of an eighth of the budget together once took twice
+//! the budget. A block's charge ends when its reader drops it, which may be late where more threads
+//! than processors read; so one that is about to read waits for that before, for a while
+//! (`table/storage.rs`).
 //!
 //! So large operations take turns: each waits here, before it takes any memory, while others have
 //! as much as is allowed.

@@ -346,6 +346,16 @@ impl Account {
         self.pinned_bytes() > self.budget.total_bytes / 8 + own_bytes
     }
 
+    /// Returns true if the budget has space for another block of `bytes`, for which the cache can
+    /// shrink; or if other blocks of that `part` take too little to be the reason why not.
+    pub fn has_space_for_block(&self, part: MemoryPart, bytes: u64) -> bool {
+        let cached = self.cache().map_or(0, |cache| cache.block_bytes());
+        let evictable = cached.saturating_sub(self.budget.cache_bytes_min);
+        let fits = self.total_bytes().saturating_sub(evictable) + bytes <= self.budget.total_bytes;
+        let of_part = if part == MemoryPart::Blocks { self.pinned_bytes() } else { self.bytes(part) };
+        fits || of_part <= self.budget.total_bytes / 8
+    }
+
     /// As [`Account::pinned_blocks_are_many`], of flushes and compactions.
     pub fn blocks_of_compactions_are_many(&self, own_bytes: u64) -> bool {
         self.bytes(MemoryPart::Compactions) > self.budget.total_bytes / 8 + own_bytes

@@ -87,6 +87,9 @@ options! {
         ///   on storage, at the latest from 512 KiB on. Such a write waits for flushes, too, while
         ///   memtables, compactions and what readers pin leave it too little of three quarters of
         ///   the budget, or of what all memtables take if that is more.
+        /// * A read of a block of 1 MiB and more first waits for others to release what they have
+        ///   read, a millisecond for each MiB at most, while the budget has no space for it and
+        ///   pinned blocks take more than an eighth; so do compactions while theirs do.
         /// * While pinned blocks take more than an eighth of the budget, a scan over many runs
         ///   keeps large values in memory only where they are next, and reads them twice; so do
         ///   compactions while they take as much.

@@ -36,6 +36,8 @@ pub struct Blocks {
     known: BTreeMap<BlockName, LackingBlock>,
     /// The block that the last lookup lacked.
     noted: Option<(BlockHandle, Option<usize>)>,
+    /// True if a block was read by itself.
+    has_large: bool,
     /// The counts of the lookups.
     pub tally: LookupTally,
 }
@@ -98,7 +100,8 @@ impl Fetch for Blocks {
             table.file.check_inside(handle)?;
             self.tally.data_block_read();
             if handle.bytes > BLOCK_BYTES_MAX {
-                let block = table.storage.share(table.read_for_lookup(handle, Reader::MultiGet)?);
+                let block = table.read_for_lookup(handle, Reader::MultiGet, self.has_large)?;
+                self.has_large = true;
                 self.known.insert(name, LackingBlock::Data(block.clone()));
                 return Ok(Some((block, BlockOrigin::Storage)));
             }

@@ -199,6 +199,11 @@ impl TableBuilder {
         if self.data.is_empty() {
             self.begin_data_block(&entry);
         }
+        let is_large = plan.payload_bytes > self.settings.block_bytes.max(KEPT_BYTES);
+        if is_large {
+            // Charged while it is filled and written: those who wait for memory are to know of it.
+            self.charge.grow(plan.payload_bytes);
+        }
         self.data.add_as(&plan, &entry);
         if is_new_key {
             self.filter.add(entry.key);
@@ -206,7 +211,7 @@ impl TableBuilder {
         self.properties.count(&entry);
         self.last_sequence = entry.sequence;
         // Nothing else fits into a large block. Its memory is free while the next entry is read.
-        if plan.payload_bytes > self.settings.block_bytes.max(KEPT_BYTES) { self.end_data_block() } else { Ok(()) }
+        if is_large { self.end_data_block() } else { Ok(()) }
     }
 
     /// The raw bytes of the entries so far.

@@ -194,9 +194,8 @@ impl Pieces {
         direction: Direction,
         ahead_bytes: usize,
     ) -> Result<Block> {
-        if self.policy == ReadPolicy::Cached && self.window.reads_alone(handle) {
-            self.volume.take_turn(table, handle);
-        }
+        let is_alone = self.policy == ReadPolicy::Cached && self.window.reads_alone(handle);
+        let _charge = is_alone.then(|| self.volume.take_turn(table, handle));
         self.window.block_or_read(table, handle, direction, ahead_bytes, ByteBuffer::new())
     }
 

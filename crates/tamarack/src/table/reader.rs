@@ -454,11 +454,13 @@ impl Table {
         self.index.top().handle(0).offset
     }
 
-    /// Reads a data block for a lookup. Large ones take turns, so that those in progress are
-    /// bounded.
-    pub(super) fn read_for_lookup(&self, handle: &BlockHandle, reader: Reader) -> Result<Block> {
+    /// Reads a data block for a lookup, which may have large blocks already (`has_large`). Large
+    /// ones take turns, so that those in progress are bounded, and wait a while where memory is
+    /// short.
+    pub(super) fn read_for_lookup(&self, handle: &BlockHandle, reader: Reader, has_large: bool) -> Result<SharedBlock> {
+        let _charge = self.storage.charge_large_read(MemoryPart::Blocks, handle.bytes, has_large);
         let _turn = self.storage.large_reads().admit(handle.bytes as u64);
-        self.file.read_block(handle, reader)
+        Ok(self.storage.share(self.file.read_block(handle, reader)?))
     }
 
     /// A data block from the cache.
@@ -579,8 +581,7 @@ impl Fetch for ReadThrough<'_> {
             return Ok(Some((block, BlockOrigin::Cache)));
         }
         self.tally.data_block_read();
-        let block = table.storage.share(table.read_for_lookup(handle, Reader::Get)?);
-        Ok(Some((block, BlockOrigin::Storage)))
+        Ok(Some((table.read_for_lookup(handle, Reader::Get, false)?, BlockOrigin::Storage)))
     }
 
     #[inline]

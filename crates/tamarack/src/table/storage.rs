@@ -20,6 +20,7 @@
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use tamarack_env::sync::Rank;
 use tamarack_env::{Access, Env, ReadQueue, ReadRequest, Worker};
@@ -32,8 +33,14 @@ use crate::admission::Admission;
 use crate::cache::BlockCache;
 use crate::format::SharedBlock;
 use crate::format::block::Block;
-use crate::memory::{Account, Budget, Charged, MemoryPart};
+use crate::memory::{Account, Budget, Charge, Charged, MemoryPart};
 use crate::stats::{LookupCounters, ReadCounters, Reader, ReaderCounters};
+
+/// A read of a large block waits for space so long ...
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// ... for each so many bytes of it at most. A device reads about as much meanwhile.
+const PAUSE_FOR: usize = 1 << 20;
 
 /// The shared resources of tables. See the module's documentation.
 #[derive(Debug)]
@@ -120,6 +127,24 @@ impl TableStorage {
     /// The turns of large blocks that are being read for queries.
     pub fn large_reads(&self) -> &Arc<Admission> {
         &self.large_reads
+    }
+
+    /// Charges a large block of `bytes` to `part` that is about to be read, until it has a charge
+    /// of its own. Waits before, while the budget has no space for it because of others, unless the
+    /// reader has such a block itself (`has_large`): it is to get on. Readers may pin blocks for
+    /// ever, this thread too, so this waits no longer than [`PAUSE_FOR`] says.
+    pub(super) fn charge_large_read(&self, part: MemoryPart, bytes: usize, has_large: bool) -> Option<Charge> {
+        if !self.large_reads.is_large(bytes as u64) {
+            return None;
+        }
+        let pauses = if has_large { 0 } else { bytes / PAUSE_FOR };
+        for _ in 0..pauses {
+            if self.account.has_space_for_block(part, bytes as u64) {
+                break;
+            }
+            self.env.sleep_until(self.env.now() + PAUSE);
+        }
+        Some(self.account.charge(part, bytes))
     }
 
     /// The budget for resident lower index blocks.

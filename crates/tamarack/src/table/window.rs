@@ -35,7 +35,7 @@
 
 use std::sync::Arc;
 
-use tamarack_env::sync::atomic::{AtomicU64, Ordering};
+use tamarack_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tamarack_env::{AlignedBuffer, ByteBuffer};
 
 use super::ahead::{PieceAhead, PieceRead};
@@ -174,6 +174,10 @@ impl Window {
         space: ByteBuffer,
     ) -> Result<Block> {
         if self.reads_alone(handle) {
+            // For a query, whoever took its turn has charged it.
+            let is_charged = self.reader == Reader::Scan;
+            let charge = || table.storage.charge_large_read(MemoryPart::Compactions, handle.bytes, false);
+            let _charge = (!is_charged).then(charge);
             return table.file.read_block(handle, self.reader);
         }
         if !self.holds(handle) {
@@ -322,6 +326,8 @@ pub struct ScanVolume {
     to: Option<(Vec<u8>, Sequence)>,
     /// The size from which a block is large; see [`ScanVolume::releasing`]. `None` if none is.
     large_bytes: Option<usize>,
+    /// True once a query has read a large block: it may have one from then on.
+    has_large: AtomicBool,
     /// The turn for large reads of the step in progress. Compactions take none.
     turn: StepTurn,
 }
@@ -354,9 +360,13 @@ impl ScanVolume {
         self.turn.end();
     }
 
-    /// Takes a turn to read a large block, for the rest of the step.
-    pub(super) fn take_turn(&self, table: &Table, handle: &BlockHandle) {
+    /// Takes a turn to read a large block, for the rest of the step. Returns the charge for the
+    /// time of the read; see [`TableStorage::charge_large_read`](super::TableStorage).
+    pub(super) fn take_turn(&self, table: &Table, handle: &BlockHandle) -> Option<Charge> {
+        let has_large = self.has_large.swap(true, Ordering::Relaxed);
+        let charge = table.storage.charge_large_read(MemoryPart::Blocks, handle.bytes, has_large);
         self.turn.take(table.storage.large_reads(), handle.bytes as u64);
+        charge
     }
 
     /// The lower bound of the scan, if any.

@@ -2,5 +2,6 @@
 
 mod damage;
 mod golden;
+mod large_reads;
 mod model;
 mod written;
