@@ -19,7 +19,7 @@ use crate::allocate::weights::{Asked, Extent};
 use crate::allocate::{Curve, Load};
 use crate::cost::{lookup, range, space, update};
 use crate::device::Device;
-use crate::filter::{Allocation, FilterChoice, predict};
+use crate::filter::{Allocation, FilterChoice, chucky, predict};
 use crate::policy::ShapeFamily;
 use crate::shape::Shape;
 use crate::units::{Bytes, Entries};
@@ -110,11 +110,7 @@ pub fn price(design: &Design<'_>, workload: &Workload, device: &Device) -> Price
     let shape = design.policy.shape(data, design.buffer);
     let extents = extents(&shape, design.entry_bytes);
     let bits = bits_per_entry(design.filter, &extents);
-    let rate = |bits: &f64| match design.filter {
-        FilterChoice::Each { kind, .. } if *bits > 0.0 => predict(kind, *bits).fpr,
-        _ => 1.0,
-    };
-    let rates: Vec<f64> = bits.iter().map(rate).collect();
+    let rates = rates(design.filter, &extents, &bits);
     let level = |number: usize| PricedLevel {
         capacity_entries: shape.level(number).capacity.0 / design.entry_bytes,
         capacity_bytes: shape.level(number).capacity,
@@ -147,9 +143,33 @@ fn extents(shape: &Shape, entry_bytes: u64) -> Vec<Extent> {
     (1..=shape.last()).map(extent).collect()
 }
 
+/// The false positive rate of each level's runs, by the bits per entry of their filters.
+fn rates(filter: FilterChoice, extents: &[Extent], bits: &[f64]) -> Vec<f64> {
+    let of_kind = |bits: &f64| match filter {
+        FilterChoice::Each { kind, .. } if *bits > 0.0 => predict(kind, *bits).fpr,
+        _ => 1.0,
+    };
+    match filter {
+        FilterChoice::Tree { bits_per_entry } => {
+            let runs = extents
+                .iter()
+                .flat_map(|extent| (0..extent.runs).map(|_| extent.entries.0 as f64 / extent.runs as f64));
+            let entries: Vec<f64> = runs.collect();
+            let all: f64 = entries.iter().sum();
+            let shares: Vec<f64> = entries.iter().map(|entries| entries / all).collect();
+            let of_share = chucky::rates(chucky::slots(bits_per_entry), &shares);
+            let mut next = of_share.into_iter();
+            extents.iter().map(|extent| next.by_ref().take(extent.runs as usize).last().unwrap_or(1.0)).collect()
+        }
+        FilterChoice::None | FilterChoice::Each { .. } => bits.iter().map(of_kind).collect(),
+    }
+}
+
 /// Bits per entry of each level's filters.
 fn bits_per_entry(filter: FilterChoice, extents: &[Extent]) -> Vec<f64> {
-    let FilterChoice::Each { kind, bits_per_entry, allocation } = filter else { return vec![0.0; extents.len()] };
+    let FilterChoice::Each { kind, bits_per_entry, allocation } = filter else {
+        return vec![filter.bits_per_entry(); extents.len()];
+    };
     let found = match allocation {
         Allocation::Uniform => return vec![bits_per_entry; extents.len()],
         // Nothing has been observed yet.

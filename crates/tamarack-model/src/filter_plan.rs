@@ -331,7 +331,7 @@ impl<'a> FilterPlan<'a> {
     /// Creates a plan without goals. `weights` are the misses per lookup in each run.
     fn new(choice: FilterChoice, runs: &'a [RunFilters], weights: &[f64]) -> Self {
         let kind = match choice {
-            FilterChoice::None => None,
+            FilterChoice::None | FilterChoice::Tree { .. } => None,
             FilterChoice::Each { kind, .. } => Some(kind),
         };
         let live: f64 = runs.iter().map(|run| run.live() as f64).sum();

@@ -30,6 +30,7 @@ use tamarack_model::filter::predict;
 use crate::compaction::progress::{BackgroundSnapshot, JobProgress};
 use crate::database::Activity;
 use crate::engine::Engine;
+use crate::format::edit::RunId;
 use crate::format::meta::TableId;
 use crate::memory::{Account, MemoryPart};
 use crate::stats::{JobStats, LevelStats, MemoryStats, MemtableStats, RunLookups, RunStats, SpaceStats, Stats};
@@ -121,13 +122,22 @@ fn levels(background: &BackgroundSnapshot, written: &[u64]) -> Vec<LevelStats> {
     // The version does not record the inputs of flushes and of compactions of a range.
     let in_job = |run: &Run| background.jobs.iter().any(|job| job.inputs.contains(&run.id()));
     let count = shape.last().max(tree.levels().len()).max(written.len());
+    let entries = |run: &Run| run.slices().iter().map(|slice| slice.share_of(slice.table().meta().entries)).sum();
+    let of_tree_filter = background.state.filter().map(|filter| filter.predicted(entries)).unwrap_or_default();
+    let with_tree_filter = |run: RunStats| match of_tree_filter.get(&RunId(run.id)) {
+        Some((fpr, bits)) => RunStats { filter_fpr: *fpr, filter_bits: *bits, ..run },
+        None => run,
+    };
     let level = |index: usize| {
         let of_shape = shape.levels().get(index);
         let runs = tree.levels().get(index).into_iter().flat_map(|level| level.runs());
         LevelStats {
             capacity_bytes: of_shape.map_or(0, |level| level.capacity.0),
             run_slots: of_shape.map_or(1, |level| level.runs),
-            runs: runs.map(|run| RunStats::of(run, tree.compaction_of(run.id()).is_some() || in_job(run))).collect(),
+            runs: runs
+                .map(|run| RunStats::of(run, tree.compaction_of(run.id()).is_some() || in_job(run)))
+                .map(with_tree_filter)
+                .collect(),
             written_raw_bytes: written.get(index).copied().unwrap_or(0),
         }
     };

@@ -5,7 +5,6 @@ use std::ops::RangeBounds;
 use std::path::Path;
 use std::sync::Arc;
 
-use tamarack_model::filter::FilterChoice;
 use tamarack_model::planner::CompactionPlan;
 use tamarack_model::{Bytes, Occupancy, Shape};
 
@@ -18,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::format::edit::{Change, Key, KeyRange};
 use crate::ingest::Ingest;
 use crate::open;
-use crate::options::{Options, parse_filter, parse_policy};
+use crate::options::{Options, keeps_digests, parse_filter, parse_policy};
 use crate::read::{Scan, Snapshot, Value, get, multi_get};
 use crate::repair::{self, Examination, VerifyReport};
 use crate::stats::Stats;
@@ -450,7 +449,7 @@ impl Db {
     /// stopped.
     pub fn set_filter(&self, specification: &str) -> Result<()> {
         let choice = parse_filter(specification)?;
-        self.engine.scheduler.set_filter(choice, self.engine.filter_digests && choice != FilterChoice::None)
+        self.engine.scheduler.set_filter(choice, keeps_digests(choice, self.engine.filter_digests))
     }
 
     /// Blocks until no filter rebuild is running or pending. With writers that do not pause it may

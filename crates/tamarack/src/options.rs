@@ -264,17 +264,25 @@ options! {
         /// towards some ranges of keys. A lookup costs one cache line per small filter that it
         /// probes.
         ///
+        /// `chucky` is one filter for the whole tree, which maps each key to the runs that hold it:
+        /// a lookup reads two cache lines, however many runs there are, and has few false
+        /// positives. It pays where levels have many runs, as with tiering. It is made of digests,
+        /// which tables then always store, after opening and in the background; until then lookups
+        /// search all runs. It needs at least 10 bits per entry; 10, 12, 14.2 and 18 are good
+        /// sizes.
+        ///
         /// Without this option a database keeps its filters.
         filter(specification: &str) -> String,
             default "what the database has; `blocked:bits=10,allocation=monkey` for a new one",
             range "`blocked:bits=10`, `bloom:bits=10`, with any number of bits per entry above 0 and up to 64, also as `bloom:bits=5,allocation=monkey`, \
-                   `bloom:bits=5,allocation=monkey-general,v=3` and `bloom:bits=5,allocation=observed`; `elastic:bits=10`; or `none`";
+                   `bloom:bits=5,allocation=monkey-general,v=3` and `bloom:bits=5,allocation=observed`; `elastic:bits=10`; `chucky:bits=12`, from 10 on; or `none`";
 
         /// Whether new tables store the digests of their keys, so that a filter of another size or
         /// kind can be rebuilt without reading data: when another filter is chosen, and when the
         /// allocation changes with the tree. Digests take 31 to 35 bits per key of a table's file,
         /// 3 to 4 % of its size at entries of 116 bytes, and no memory. A table without digests
-        /// keeps the filter it was written with. With the filter `none`, no digests are stored.
+        /// keeps the filter it was written with. With the filter `none`, no digests are stored;
+        /// with `chucky`, they always are.
         filter_digests(keep: bool) -> bool, default "true", range "true or false";
 
         /// Maximum size of the block cache and the entry cache together, in bytes; 0 disables both.
@@ -445,15 +453,26 @@ pub(crate) fn parse_filter(specification: &str) -> Result<FilterChoice> {
     specification.parse().map_err(|error: FilterError| Error::InvalidArgument(error.to_string()))
 }
 
+/// True if new tables store digests with this filter, where the option says `filter_digests`.
+/// Without filters, none is ever built from them; a filter over the whole tree cannot be built from
+/// anything else.
+pub(crate) fn keeps_digests(filter: FilterChoice, filter_digests: bool) -> bool {
+    match filter {
+        FilterChoice::None => false,
+        FilterChoice::Each { .. } => filter_digests,
+        FilterChoice::Tree { .. } => true,
+    }
+}
+
 impl Resolved {
     /// How tables are read.
     pub(crate) fn table_access(&self) -> TableAccess {
         TableAccess { direct: self.direct_io, open_files_max: self.open_files_max }
     }
 
-    /// True if new tables store digests. Without filters, none is ever built from them.
+    /// True if new tables store digests.
     pub(crate) fn keeps_digests(&self) -> bool {
-        self.filter_digests && self.filter != FilterChoice::None
+        keeps_digests(self.filter, self.filter_digests)
     }
 }
 

@@ -51,6 +51,8 @@ pub enum Rank {
     CommitPublisher,
     /// The members of one commit group that sleep, or are about to.
     CommitGroup,
+    /// A change of the filter over the whole tree together with the edit that it belongs to.
+    FilterGate,
     /// The schedule: the agenda, and the flushes and compactions in progress.
     Schedule,
     /// The loop that gives existing tables other filters: decisions, and changes left to carry out.
@@ -75,6 +77,8 @@ pub enum Rank {
     WalSegments,
     /// The state of a tree (memtables and version), while another one takes its place.
     TreeState,
+    /// The level IDs of a tree's runs, and the partitions of its filter.
+    LevelIds,
     /// The registered snapshots.
     Snapshots,
     /// The pause between attempts of a failed background activity.

@@ -287,6 +287,14 @@ impl Code {
         self.classes.iter().map(|class| class.fingerprint_bits)
     }
 
+    /// The fingerprint's length of a run with this LID, in bits.
+    ///
+    /// # Panics
+    /// If the code has no such LID.
+    pub fn fingerprint_bits_of(&self, lid: u16) -> u32 {
+        self.classes[usize::from(self.class_of[usize::from(lid)])].fingerprint_bits
+    }
+
     /// The fingerprint of a key. Its first bits are never all zeros, as those of empty slots are.
     #[inline]
     pub fn fingerprint(&self, digest: Digest) -> Fingerprint {

@@ -38,6 +38,24 @@ pub fn load(slots: usize) -> f64 {
     }
 }
 
+/// Partitions that have too few buckets get so many more, as a share.
+pub const GROWTH: f64 = 1.0 / 8.0;
+
+/// The least bits per entry that buckets of 64 bits can have, growth included.
+pub const BITS_MIN: f64 = 10.0;
+
+/// Bits per entry of a filter with so many slots in each bucket of 64 bits, on the mean over its
+/// growth.
+pub fn bits_per_entry(slots: usize) -> f64 {
+    64.0 / (slots as f64 * load(slots)) * (1.0 + GROWTH / 2.0)
+}
+
+/// The slots of each bucket with which a filter takes at most `bits` per entry, at least
+/// [`BITS_MIN`]: as few as possible, since fewer slots have longer fingerprints.
+pub fn slots(bits: f64) -> usize {
+    (4..7).find(|&slots| bits_per_entry(slots) <= bits).unwrap_or(7)
+}
+
 /// False positives for each lookup in a run that has the share `share` of all entries and
 /// fingerprints of `fingerprint_bits`: `2Sρ f 2^(-FP)`.
 pub fn rate(slots: usize, load: f64, share: f64, fingerprint_bits: f64) -> f64 {
@@ -92,6 +110,21 @@ pub fn combination_entropy(shares: &[f64], slots: u32) -> f64 {
     let equals: f64 = shares.iter().map(|&share| order_of_equals(share)).sum();
     entropy(shares.iter().copied()) - (log2_factorial(slots) - equals) / f64::from(slots)
 }
+
+/// The false positives of a lookup in each run of a tree, whose runs have these shares of all
+/// entries, with buckets of 64 bits and so many slots: the best that fingerprints of real lengths
+/// can do.
+///
+/// `Σ f_j 2^(-FP_j)` is least for `Σ f_j FP_j = 64/S - H_c`, with the entropy `H_c` of a bucket's
+/// combination for each slot (Eq. 13), if all fingerprints are equally long.
+pub fn rates(slots: usize, shares: &[f64]) -> Vec<f64> {
+    let level_id_bits = combination_entropy(shares, slots as u32);
+    let fingerprint_bits = (64.0 / slots as f64 - level_id_bits).clamp(0.0, FINGERPRINT_BITS_MAX);
+    shares.iter().map(|&share| rate(slots, load(slots), share, fingerprint_bits).min(1.0)).collect()
+}
+
+/// The bits of a whole fingerprint.
+const FINGERPRINT_BITS_MAX: f64 = 16.0;
 
 #[cfg(test)]
 mod tests {

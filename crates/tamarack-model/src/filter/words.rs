@@ -1,10 +1,10 @@
 //! Filter specifications: `none`, `blocked:bits=10`, `bloom:bits=7.5,allocation=uniform`,
-//! `elastic:bits=10`.
+//! `elastic:bits=10`, `chucky:bits=12`.
 
 use std::fmt;
 use std::str::FromStr;
 
-use super::FilterKind;
+use super::{FilterKind, chucky};
 
 /// The filters of a tree's tables.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -19,6 +19,12 @@ pub enum FilterChoice {
         bits_per_entry: f64,
         /// The allocation of bits to runs.
         allocation: Allocation,
+    },
+    /// One filter for the whole tree (Chucky): it maps each key to the runs that hold it.
+    Tree {
+        /// Mean bits in memory per entry of the tree; at least [`chucky::BITS_MIN`] and at most
+        /// [`BITS_MAX`].
+        bits_per_entry: f64,
     },
 }
 
@@ -56,7 +62,7 @@ impl FilterChoice {
     pub fn bits_per_entry(self) -> f64 {
         match self {
             Self::None => 0.0,
-            Self::Each { bits_per_entry, .. } => bits_per_entry,
+            Self::Each { bits_per_entry, .. } | Self::Tree { bits_per_entry } => bits_per_entry,
         }
     }
 }
@@ -68,6 +74,9 @@ pub struct FilterError(String);
 /// The maximum number of bits per entry. Beyond it the best filters have fewer than one false
 /// positive in 10¹³ lookups, and 64-bit digests become the limit.
 pub const BITS_MAX: f64 = 64.0;
+
+/// The name of [`FilterChoice::Tree`].
+const CHUCKY: &str = "chucky";
 
 /// The maximum of `v`; more is as good as every lookup finding something.
 const V_MAX: f64 = 1e9;
@@ -94,8 +103,23 @@ impl FromStr for FilterChoice {
                 }
                 Ok(Self::Each { kind, bits_per_entry, allocation })
             }
+            (CHUCKY, None) => {
+                let Parameters { bits_per_entry, allocation } = Parameters::read(name, list)?;
+                if allocation != Allocation::Uniform {
+                    return Err(FilterError(format!(
+                        "`{words}`: `chucky` is one filter for all runs, and has no `allocation`"
+                    )));
+                }
+                if bits_per_entry < chucky::BITS_MIN {
+                    return Err(FilterError(format!(
+                        "`{words}`: `chucky` needs at least {} bits per entry; `blocked` and `bloom` do with less",
+                        chucky::BITS_MIN
+                    )));
+                }
+                Ok(Self::Tree { bits_per_entry })
+            }
             (_, None) => Err(FilterError(format!(
-                "`{name}` is unknown; filters are `none`, `blocked:bits=10`, `bloom:bits=10` and `elastic:bits=10`"
+                "`{name}` is unknown; filters are `none`, `blocked:bits=10`, `bloom:bits=10`, `elastic:bits=10` and `chucky:bits=12`"
             ))),
         }
     }
@@ -168,6 +192,7 @@ impl fmt::Display for FilterChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::None => f.write_str("none"),
+            Self::Tree { bits_per_entry } => write!(f, "{CHUCKY}:bits={bits_per_entry}"),
             Self::Each { kind, bits_per_entry, allocation } => {
                 write!(f, "{}:bits={bits_per_entry}", kind.name())?;
                 match allocation {
@@ -202,6 +227,7 @@ mod tests {
             ("bloom:bits=7.5", "bloom:bits=7.5"),
             ("bloom:allocation=uniform,bits=64", "bloom:bits=64"),
             ("elastic:bits=10", "elastic:bits=10"),
+            ("chucky:bits=12.5", "chucky:bits=12.5"),
             ("blocked:bits=5,allocation=monkey", "blocked:bits=5,allocation=monkey"),
             ("bloom:allocation=observed,bits=7", "bloom:bits=7,allocation=observed"),
             ("bloom:v=3,bits=5,allocation=monkey-general", "bloom:bits=5,allocation=monkey-general,v=3"),
@@ -215,7 +241,9 @@ mod tests {
     fn errors_name_what_is_wrong() {
         for (words, part) in [
             ("", "``"),
-            ("chucky:bits=10", "`chucky`"),
+            ("cuckoo:bits=10", "`cuckoo`"),
+            ("chucky:bits=9.9", "10 bits"),
+            ("chucky:bits=12,allocation=monkey", "`allocation`"),
             ("none:bits=1", "`none:bits=1`"),
             ("bloom", "`bloom:bits=10`"),
             ("bloom:bits=0", "`none`"),

@@ -86,7 +86,7 @@ fn costs_are_sums_over_runs() {
         let per_entry = priced.filter_bits / 10_000_000.0;
         let budget = match filter(filter_specification) {
             FilterChoice::None => 0.0,
-            FilterChoice::Each { bits_per_entry, .. } => bits_per_entry,
+            FilterChoice::Each { bits_per_entry, .. } | FilterChoice::Tree { bits_per_entry } => bits_per_entry,
         };
         assert!(per_entry <= budget * (1.0 + 1e-9) && per_entry >= 0.99 * budget, "{context}: {per_entry} bits");
     }

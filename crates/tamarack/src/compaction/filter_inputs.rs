@@ -18,7 +18,7 @@ use tamarack_model::allocate::weights::{Asked, Seen, SeenRun};
 use tamarack_model::filter::Allocation;
 use tamarack_model::filter_plan::{RunFilters, TableFilters};
 
-use crate::compaction::job::Task;
+use crate::compaction::task::Task;
 use crate::format::edit::RunId;
 use crate::format::meta::TableId;
 use crate::stats::LookupCounters;

@@ -63,9 +63,9 @@ use tamarack_model::{Bytes, Shape};
 
 use crate::compaction::access_frequency::AccessFrequencies;
 use crate::compaction::filter_inputs::{FilterInputs, new_run};
-use crate::compaction::job::Task;
 use crate::compaction::output::OutputContext;
 use crate::compaction::retry::PAUSE;
+use crate::compaction::task::Task;
 use crate::database::Activity;
 use crate::error::{Error, Result};
 use crate::format::meta::EditNumber;
@@ -232,7 +232,7 @@ impl FilterRebuild {
         let chosen = *self.chosen.lock();
         let tree = self.tree.of(&view.version);
         let allocation = match chosen.filter {
-            FilterChoice::None => Allocation::Uniform,
+            FilterChoice::None | FilterChoice::Tree { .. } => Allocation::Uniform,
             FilterChoice::Each { allocation, .. } => allocation,
         };
         let mut inputs = FilterInputs::of(tree, allocation, &self.tree.lookups, !chosen.is_elastic());
@@ -355,22 +355,29 @@ impl FilterRebuild {
         self.chosen.lock().is_elastic()
     }
 
-    /// Waits until all tables have the filters that they are to have. `view` gives what is decided
-    /// on; `None` while that waits for a compaction, or compactions are paused.
+    /// Waits until all tables have the filters that they are to have, and `is_ready`. `view` gives
+    /// what is decided on; `None` while that waits for a compaction, or compactions are paused.
     ///
     /// # Errors
     /// [`Error::Io`] if a filter cannot be read, or the awaited compaction fails; both are tried
     /// again. [`Error::Stopped`] if writing has ended.
-    pub(super) fn wait(&self, view: impl Fn() -> Option<View>, is_paused: impl Fn() -> bool) -> Result<()> {
+    pub(super) fn wait(
+        &self,
+        view: impl Fn() -> Option<View>,
+        is_ready: impl Fn(&View) -> bool,
+        is_paused: impl Fn() -> bool,
+    ) -> Result<()> {
         self.state.lock().error = None;
         self.wake();
         self.tree.database.wait(&*self.env, || {
             if is_paused() {
                 return Err(Error::InvalidArgument("compactions were paused, and filters with them".to_owned()));
             }
-            let now = view().map(|view| self.moment(&view.version));
+            let view = view();
+            let is_ready = view.as_ref().is_some_and(&is_ready);
+            let now = view.map(|view| self.moment(&view.version));
             let state = self.state.lock();
-            let is_done = now.is_some() && state.decided == now && state.changes.is_empty();
+            let is_done = is_ready && state.decided == now && state.changes.is_empty();
             if !is_done {
                 let health = &self.tree.database.health;
                 health.check_running()?;

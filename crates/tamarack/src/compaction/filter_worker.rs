@@ -21,10 +21,6 @@ impl FilterWorker {
 
 impl Work for FilterWorker {
     fn step(&self) -> Progress {
-        match self.0.filter_view() {
-            _ if self.0.has_ended() => Progress::Done,
-            None => Progress::Idle,
-            Some(view) => self.0.filters().step(view),
-        }
+        if self.0.has_ended() { Progress::Done } else { self.0.filter_step() }
     }
 }

@@ -26,12 +26,15 @@ use tamarack_env::Env;
 use tamarack_model::agenda::RequestId;
 use tamarack_model::planner::Cause;
 
+use crate::compaction::key_lists::KeyLists;
 use crate::compaction::output::{CompactionOutput, OutputContext};
 use crate::compaction::retry::Attempts;
+use crate::compaction::task::Task;
+use crate::compaction::tree_filter::TreeFilter;
 use crate::database::Database;
 use crate::entry::{Entry, Sequence};
 use crate::error::Result;
-use crate::format::edit::{CompactionId, Key, KeyRange, RunId, SliceSpec};
+use crate::format::edit::{Key, KeyRange, RunId, SliceSpec};
 use crate::format::key_range::key_after;
 use crate::memory::Account;
 use crate::memtable::Memtable;
@@ -41,7 +44,6 @@ use crate::table::{FilterSettings, Pieces, ReadPolicy, ScanVolume};
 use crate::tree::memtable_or_run::{MemtableOrRun, settle};
 use crate::tree::run::Run;
 use crate::tree::slice::Slice;
-use crate::tree::state::ImmutableMemtable;
 use crate::tree::version::TreeVersion;
 
 /// Maximum raw bytes of one step.
@@ -60,29 +62,6 @@ const WHOLE_SHARE: u64 = 16;
 /// A slice of a table is moved if it has at least one part in this many of that size: it keeps the
 /// whole file on storage.
 const CUT_SHARE: u64 = 4;
-
-/// Task of a job.
-#[derive(Clone, Debug)]
-pub(super) enum Task {
-    /// Flushes an immutable memtable, merged with the active run of level 1 if that has capacity.
-    Flush {
-        /// The memtable.
-        immutable: Arc<ImmutableMemtable>,
-        /// The active run.
-        input: Option<RunId>,
-    },
-    /// Compacts whole runs into one; the version records which.
-    Compaction {
-        /// Its number.
-        id: CompactionId,
-    },
-    /// Compacts a range of keys of several runs into the oldest of them. Each handover is complete
-    /// by itself, so the version does not record it.
-    Range {
-        /// The runs, young to old; those that have become empty are removed from the tree.
-        inputs: Arc<[RunId]>,
-    },
-}
 
 /// A decision of the agenda in progress.
 #[derive(Debug)]
@@ -124,6 +103,8 @@ pub(super) struct FinishedPiece {
     pub(super) moved: Vec<SliceSpec>,
     /// Finished tables that no edit names yet.
     pub(super) output: CompactionOutput,
+    /// Its keys, for a filter over the whole tree; `None` without one, or if it has copied nothing.
+    pub(super) lists: Option<KeyLists>,
 }
 
 /// Rest of a piece.
@@ -156,6 +137,8 @@ struct OpenPart {
     entries: MergedSource<MemtableOrRun>,
     retain: Retain,
     output: CompactionOutput,
+    /// For a filter over the whole tree, if there is one.
+    lists: Option<KeyLists>,
 }
 
 /// Position at which a step of a part ended.
@@ -223,20 +206,23 @@ impl Inputs {
             + self.runs.iter().map(|run| run.raw_bytes()).sum::<u64>()
     }
 
-    /// Divides the keys of `ranges` into pieces. With `rewrite`, no slice is moved without copying.
+    /// Divides the keys of `ranges` into pieces. With `rewrite`, no slice is moved without copying;
+    /// with a filter over the whole tree, no part of a table: its digests do not say which keys
+    /// that part has.
     pub(super) fn pieces(
         &self,
         ranges: &[KeyRange],
         parts: usize,
         table_bytes: u64,
         rewrite: bool,
+        has_tree_filter: bool,
     ) -> Result<Vec<(Piece, Vec<SliceSpec>)>> {
         let mut pieces = Vec::new();
         for range in ranges {
             let (mut spans, mut slices) = (Vec::new(), Vec::new());
             for run in &self.runs {
                 for slice in run.within(range).slices().iter() {
-                    spans.push(self.span(slice, table_bytes, rewrite));
+                    spans.push(self.span(slice, table_bytes, rewrite, has_tree_filter));
                     slices.push(slice.spec());
                 }
             }
@@ -252,7 +238,7 @@ impl Inputs {
         Ok(pieces)
     }
 
-    fn span(&self, slice: &Slice, table_bytes: u64, rewrite: bool) -> Span {
+    fn span(&self, slice: &Slice, table_bytes: u64, rewrite: bool, has_tree_filter: bool) -> Span {
         let meta = slice.table().meta();
         let after = slice.to().cloned().unwrap_or_else(|| key_after(&meta.largest_key));
         let has_garbage = meta.tombstones > 0 && self.older.is_empty();
@@ -262,7 +248,7 @@ impl Inputs {
             first: Key::from(slice.first_key()),
             after,
             bytes: slice.share_of(meta.raw_bytes),
-            movable: !(rewrite || has_garbage || (is_cut && is_below(CUT_SHARE))),
+            movable: !(rewrite || has_garbage || (is_cut && (has_tree_filter || is_below(CUT_SHARE)))),
             joins: is_below(WHOLE_SHARE),
         }
     }
@@ -304,9 +290,13 @@ impl JobPart {
         database: &Database,
         tree: &TreeVersion,
         context: &Arc<OutputContext>,
+        filter: &TreeFilter,
     ) -> Result<Copied> {
+        if self.open.as_ref().is_some_and(|open| open.lists.as_ref().map(|lists| lists.epoch) != filter.epoch()) {
+            self.restart();
+        }
         if self.open.is_none() {
-            self.open = Some(self.open(database, tree, context)?);
+            self.open = Some(self.open(database, tree, context, filter)?);
         }
         let open = self.open.as_mut().expect("opened above");
         let can_hand_over = !matches!(self.task, Task::Flush { .. });
@@ -334,7 +324,12 @@ impl JobPart {
             }
             copied += entry.raw_bytes();
             let older_may_exist = || older.iter().any(|run| run.table_of(entry.key).is_some());
-            if open.retain.keep(&entry, older_may_exist) {
+            let is_kept = open.retain.keep(&entry, older_may_exist);
+            if let Some(lists) = &mut open.lists {
+                let input = open.entries.source().expect("the cursor is at an entry");
+                lists.note(input, entry.key, is_kept);
+            }
+            if is_kept {
                 open.output.add(entry)?;
             }
             open.entries.next()?;
@@ -345,10 +340,19 @@ impl JobPart {
         Ok(Copied { reached: Reached::End, bytes: copied })
     }
 
-    fn open(&mut self, database: &Database, tree: &TreeVersion, context: &Arc<OutputContext>) -> Result<OpenPart> {
+    fn open(
+        &mut self,
+        database: &Database,
+        tree: &TreeVersion,
+        context: &Arc<OutputContext>,
+        filter: &TreeFilter,
+    ) -> Result<OpenPart> {
         let Inputs { buffer, runs, .. } = Inputs::of(&self.task, tree);
+        let memtable = buffer.as_ref().map(|_| None);
         let buffer = buffer.map(|buffer| buffer.cursor().into());
         let runs: Vec<Run> = runs.iter().map(|run| run.within(&self.range)).filter(|run| !run.is_empty()).collect();
+        let lists =
+            filter.lists(&self.task, tree, memtable.into_iter().chain(runs.iter().map(|run| Some(run.id()))).collect());
         let mut output = context.output(self.table_bytes, self.filter);
         if context.is_space_low(self.table_bytes) {
             // Output larger than the inputs could take all space that is left.
@@ -377,7 +381,30 @@ impl JobPart {
         }
         // Read only after the inputs are complete, so that it covers all entries of the memtable.
         let retain = Retain::new(database.sequences.readable());
-        Ok(OpenPart { entries, retain, output })
+        Ok(OpenPart { entries, retain, output, lists })
+    }
+
+    /// Gives up what was copied since the last handover: it began with another filter over the
+    /// whole tree.
+    pub(super) fn restart(&mut self) {
+        self.read_ahead.clear();
+        if let Some(open) = self.open.take() {
+            open.output.discard();
+        }
+    }
+
+    /// Takes the keys since the last handover, for a filter over the whole tree.
+    pub(super) fn take_lists(&mut self) -> Option<KeyLists> {
+        let lists = self.open.as_mut()?.lists.take();
+        lists.map(|mut lists| {
+            lists.finish();
+            lists
+        })
+    }
+
+    /// True if it has finished tables that were not handed over.
+    pub(super) fn has_tables(&self) -> bool {
+        self.open.as_ref().is_some_and(|open| !open.output.finished().is_empty())
     }
 
     /// Finishes the table being written.

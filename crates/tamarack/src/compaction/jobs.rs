@@ -6,7 +6,8 @@
 use tamarack_model::Bytes;
 use tamarack_model::planner;
 
-use crate::compaction::job::{Job, JobPart, Task};
+use crate::compaction::job::{Job, JobPart};
+use crate::compaction::task::Task;
 use crate::format::edit::{CompactionId, RunId};
 use crate::tree::version::TreeVersion;
 
@@ -151,25 +152,6 @@ impl Job {
     pub(super) fn put_back(&mut self, part: JobPart) {
         self.taken -= 1;
         self.parts.push(part);
-    }
-}
-
-impl Task {
-    /// Returns the level of the output.
-    ///
-    /// # Panics
-    /// If the tree does not have the compaction.
-    pub(super) fn target(&self, tree: &TreeVersion) -> usize {
-        let level = |run: RunId| tree.run(run).map_or(1, |(_, level, _)| level as usize);
-        match self {
-            Self::Flush { .. } => 1,
-            Self::Compaction { id } => {
-                let found = tree.compactions().iter().find(|compaction| compaction.id == *id);
-                level(found.unwrap_or_else(|| panic!("{id:?} has a job, but is not in the version")).output)
-            }
-            // The oldest run that is left becomes the output.
-            Self::Range { inputs } => inputs.iter().copied().rfind(|run| tree.run(*run).is_some()).map_or(1, level),
-        }
     }
 }
 

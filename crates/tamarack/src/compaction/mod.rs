@@ -10,7 +10,10 @@
 //!   filter_rebuild    filters of new tables, and the loop that rebuilds those of existing ones
 //!   filter_inputs     the tree as the filter decider sees it
 //!   filter_worker     the worker of the filter rebuild
+//!   tree_filter       changes of a filter over the whole tree, with the edits they belong to
+//!   key_lists         which keys a part has merged, and from which inputs, for that filter
 //!   access_frequency  how often lookups reach each table without finding their key
+//!   task      what a job does
 //!   job       a compaction or flush: pieces of its keys, cursors, steps
 //!   output    the tables that a piece writes
 //!   retry     retries of failed jobs
@@ -28,12 +31,15 @@ pub mod filter_rebuild;
 mod filter_worker;
 mod job;
 mod jobs;
+mod key_lists;
 pub mod output;
 pub mod progress;
 pub mod retry;
 mod schedule;
 pub mod scheduler;
 mod speed;
+mod task;
+mod tree_filter;
 mod workers;
 
 pub use edits::reshaped;

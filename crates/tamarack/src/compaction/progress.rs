@@ -11,7 +11,8 @@ use tamarack_model::planner::Cause;
 use tamarack_model::policy::Policy;
 use tamarack_model::{Bytes, Shape};
 
-use super::job::{Job, Task};
+use super::job::Job;
+use super::task::Task;
 use crate::format::edit::RunId;
 use crate::tree::state::ScanPin;
 use crate::tree::version::TreeVersion;

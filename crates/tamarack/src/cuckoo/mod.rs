@@ -15,32 +15,41 @@
 //! # Lookups and changes
 //!
 //! A lookup pins a *state* of the tree, which says which runs a LID means, asks the filter, and
-//! then reads the filter's *generation*. If that is younger than its state, it begins again. So:
+//! then reads the filter's *generation*. If that is younger than its state, it searches all runs of
+//! the state. So:
 //!
 //! | change | order |
 //! |---|---|
 //! | a run is new (flush, ingest) | insert its entries, then publish the state |
-//! | a compaction begins | publish: the LIDs of its inputs and output mean the output, too |
-//! | a range is handed over | publish, raise the generation to the state's, then change entries |
-//! | a compaction has ended, its entries are changed | publish: LIDs of inputs are free |
+//! | a range is handed over | insert entries of the output, publish, raise the generation to the |
+//! | | state's, then remove entries of the inputs |
 //! | an entry moves to another bucket | write the copy, count the move, delete the original |
+//! | a partition is made anew | fill it, then publish a state with it |
+//!
+//! The output of a compaction shares the LID of an input, mostly the largest: entries of keys that
+//! it takes over from that input stay as they are.
 //!
 //! **Why a lookup misses nothing.** Insertions precede their state. If a lookup has seen a bucket
-//! in which a handover changed an entry, it also sees the generation, and begins again with a
-//! state that is at least the one published before. If it has not, entries are as they were, and
-//! the LID of the input has meant the output since the compaction began. If it read one bucket
-//! before the copy of an entry was there, and the other one after the original was gone, the count
-//! of moves differs before and after.
+//! from which a handover removed an entry, it also sees the generation. If it has not, the entries
+//! of its state's runs are as they were. If it read one bucket before the copy of an entry was
+//! there, and the other one after the original was gone, the count of moves differs before and
+//! after. A LID that is given again after the last entry of its run is gone can only make a lookup
+//! with an older state search for nothing.
 //!
 //! The schedule explorer tries these orders, and finds a miss for each one that is broken
 //! (`schedules`).
 //!
-//! The engine does not build this filter yet (decision 0015).
+//! A state that is too old is not given up: it is searched without the filter, run by run.
+//!
+//! Which LIDs runs have is in `tree/level_ids`; who changes the filter, in
+//! `compaction/tree_filter`.
 
-#![cfg_attr(not(test), expect(dead_code, reason = "the engine does not build this filter yet"))]
-
+mod directory;
 mod partition;
 #[cfg(all(test, feature = "shuttle"))]
 mod schedules;
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests;
+
+pub use directory::{Directory, Interval};
+pub use partition::{EntryChange, Partition};

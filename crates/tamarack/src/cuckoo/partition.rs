@@ -36,10 +36,14 @@ use tamarack_filter::chucky::{
     other_bucket,
 };
 
+use crate::memory::{Account, Charge, MemoryPart};
 use crate::mistake::{self, Mistake};
 
 /// Buckets that an insertion looks into for a place, at most.
 const SEARCHED_MAX: usize = 500;
+
+/// Buckets whose fingerprints, if they are rare, are kept together.
+const BUCKETS_PER_RARE: usize = 128;
 
 /// A key, as a partition knows it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -151,10 +155,12 @@ pub struct Partition {
     buckets: Box<[AtomicU64]>,
     moves: AtomicU64,
     summary: AtomicU64,
-    rare: ArcSwap<Rare>,
+    /// In parts, by number of the bucket: one is replaced with each rare bucket that changes.
+    rare: Box<[ArcSwap<Rare>]>,
     stash: ArcSwap<Stash>,
     /// The number of entries. The lock is held during each change of the partition.
     entries: Mutex<u64>,
+    charge: Charge,
 }
 
 impl Partition {
@@ -168,10 +174,23 @@ impl Partition {
             buckets: (0..buckets).map(|_| AtomicU64::new(empty)).collect(),
             moves: AtomicU64::new(0),
             summary: AtomicU64::new(0),
-            rare: ArcSwap::default(),
+            rare: (0..=buckets / BUCKETS_PER_RARE).map(|_| ArcSwap::default()).collect(),
             stash: ArcSwap::default(),
             entries: Mutex::new(Rank::FilterPartition, 0),
+            charge: Charge::default(),
         }
+    }
+
+    /// Charges its memory to `account`.
+    #[must_use]
+    pub fn charged(mut self, account: &Arc<Account>) -> Self {
+        self.charge = account.charge(MemoryPart::Filters, size_of::<Self>() + size_of_val(&*self.buckets));
+        self
+    }
+
+    /// Its buckets.
+    pub fn buckets(&self) -> usize {
+        self.buckets.len()
     }
 
     /// The place of a key, from its digest and its place among the keys of the partition
@@ -252,6 +271,12 @@ impl Partition {
         }
     }
 
+    /// The part of the rare buckets' fingerprints that a bucket's are in.
+    #[inline]
+    fn rare_of(&self, bucket: usize) -> &ArcSwap<Rare> {
+        &self.rare[bucket / BUCKETS_PER_RARE]
+    }
+
     /// The two buckets, or the one if both are the same.
     fn buckets_of(&self, place: Place) -> impl Iterator<Item = usize> + use<> {
         let [first, other] = place.buckets;
@@ -270,7 +295,7 @@ impl Partition {
                 return;
             }
             schedule_point();
-            let rare = self.rare.load();
+            let rare = self.rare_of(bucket).load();
             let of_any_bits = || rare.0.iter().find(|((other, _), _)| *other == bucket).map(|(_, prints)| prints);
             let by_number = mistake::is_planted(Mistake::FilterRareBucketByNumber).then(of_any_bits).flatten();
             if let Some(fingerprints) = by_number.or_else(|| rare.of(bucket, bits)) {
@@ -288,7 +313,7 @@ impl Partition {
     fn bucket(&self, bucket: usize) -> Bucket {
         let bits = self.buckets[bucket].load(Ordering::Relaxed);
         self.code.decode(bits).unwrap_or_else(|| {
-            let rare = self.rare.load();
+            let rare = self.rare_of(bucket).load();
             let fingerprints = rare.of(bucket, bits).unwrap_or_else(|| panic!("bucket {bucket}, {bits:#x}, is rare"));
             self.code.decode_rare(bits, fingerprints)
         })
@@ -299,17 +324,17 @@ impl Partition {
         let after = match self.code.encode(slots) {
             Encoded::Frequent(bits) => bits,
             Encoded::Rare(bits, fingerprints) => {
-                let rare = self.rare.load().with(bucket, bits, fingerprints);
+                let rare = self.rare_of(bucket).load().with(bucket, bits, fingerprints);
                 schedule_point();
-                self.rare.store(Arc::new(rare));
+                self.rare_of(bucket).store(Arc::new(rare));
                 bits
             }
         };
         self.buckets[bucket].store(after, Ordering::Release);
         if before != after && self.code.decode(before).is_none() {
-            let rare = self.rare.load().without(bucket, before);
+            let rare = self.rare_of(bucket).load().without(bucket, before);
             schedule_point();
-            self.rare.store(Arc::new(rare));
+            self.rare_of(bucket).store(Arc::new(rare));
         }
     }
 

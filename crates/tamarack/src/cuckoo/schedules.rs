@@ -6,11 +6,11 @@
 //!
 //! ```text
 //!  a  two runs, LIDs 0 and 1, both with the key
-//!  b  a compaction begins: both LIDs mean its output, too
-//!  c  it hands over: the key is in the output; its entry with LID 1 goes
-//!  d  it has ended: LID 1 is free
-//!  e  a flush takes LID 1 for a run without the key
-//!  f  a compaction of both begins, its output gets LID 1; it hands over; the entry is relabelled
+//!  b  a compaction of both hands over: its output shares LID 0; the key's entry with LID 1 goes
+//!  c  a flush takes LID 1 for a run without the key
+//!  d  the partition is made anew
+//!  e  a compaction of both hands over: its output shares LID 1; the key gets an entry with that,
+//!     and the one with LID 0 goes
 //! ```
 
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use tamarack_env::random::mixed;
-use tamarack_env::sync::atomic::{AtomicU64, Ordering, fence};
+use tamarack_env::sync::atomic::{AtomicU64, Ordering};
 use tamarack_env::sync::{schedule_point, thread};
 use tamarack_filter::Digest;
 use tamarack_filter::chucky::{Code, Shares, partition_of};
@@ -31,21 +31,20 @@ use crate::mistake::{self, Mistake};
 /// An order that the module forbids.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Broken {
-    /// Entries change before the handover is published.
-    ChangedBeforePublication,
     /// A flush is published before its entries are inserted.
-    PublishedBeforeInsertion,
+    FlushPublishedFirst,
+    /// A handover is published before the entries of its output are inserted.
+    HandoverPublishedFirst,
+    /// Entries are removed before the handover is published.
+    RemovedBeforePublication,
     /// The handover does not raise the generation.
     GenerationNotRaised,
-    /// The generation is raised before the handover is published.
-    GenerationBeforePublication,
+    /// The generation is raised after entries are removed.
+    GenerationAfterRemoval,
     /// Lookups do not look at the generation.
     GenerationIgnored,
-    /// The LIDs of inputs do not mean the output while the compaction goes on.
-    NoAlias,
-    /// An input's LID means nothing from the end of the compaction on, although entries are not
-    /// changed yet.
-    AliasEndsEarly,
+    /// A new partition is published before it is filled.
+    PartitionPublishedFirst,
 }
 
 /// Different sets of other keys.
@@ -54,33 +53,46 @@ const SALTS: u64 = 20;
 type RunId = u32;
 
 /// What a lookup pins.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct PinnedState {
     edit: u64,
     lids: [Vec<RunId>; 3],
     /// The runs that have the key.
     with_key: BTreeSet<RunId>,
+    partition: Arc<Partition>,
 }
 
 struct SmallTree {
-    partition: Partition,
     state: ArcSwap<PinnedState>,
     generation: AtomicU64,
     broken: Option<Broken>,
     key: Place,
 }
 
+fn new_partition() -> Arc<Partition> {
+    // Few slots, so that other keys make the key move; and buckets of small runs are rare.
+    let code = Code::new(2, &[1, 1, 1], &[Shares::new(vec![1000.0, 10.0, 1.0])]).expect("it fits");
+    Arc::new(Partition::new(Arc::new(code), 3))
+}
+
 impl SmallTree {
     fn new(broken: Option<Broken>) -> Arc<Self> {
-        // Few slots, so that other keys make the key move; and buckets of small runs are rare.
-        let code = Code::new(2, &[1, 1, 1], &[Shares::new(vec![1000.0, 10.0, 1.0])]).expect("it fits");
-        let partition = Partition::new(Arc::new(code), 3);
+        let partition = new_partition();
         let key = place(&partition, 1 << 32);
-        Arc::new(Self { partition, state: ArcSwap::default(), generation: AtomicU64::new(0), broken, key })
+        let state = PinnedState { edit: 0, lids: Default::default(), with_key: BTreeSet::new(), partition };
+        Arc::new(Self { state: ArcSwap::from_pointee(state), generation: AtomicU64::new(0), broken, key })
     }
 
     fn is(&self, broken: Broken) -> bool {
         self.broken == Some(broken)
+    }
+
+    fn partition(&self) -> Arc<Partition> {
+        self.state.load().partition.clone()
+    }
+
+    fn change(&self, change: EntryChange) {
+        self.partition().change(self.key, change);
     }
 
     fn publish(&self, change: impl FnOnce(&mut PinnedState)) {
@@ -94,7 +106,7 @@ impl SmallTree {
     fn flush(&self, run: RunId, lid: u16, has_key: bool) {
         let insert = || {
             if has_key {
-                self.partition.change(self.key, EntryChange::Insert(lid));
+                self.change(EntryChange::Insert(lid));
             }
         };
         let publish = || {
@@ -105,7 +117,7 @@ impl SmallTree {
                 }
             });
         };
-        if self.is(Broken::PublishedBeforeInsertion) {
+        if self.is(Broken::FlushPublishedFirst) {
             publish();
             insert();
         } else {
@@ -114,85 +126,83 @@ impl SmallTree {
         }
     }
 
-    /// Compacts `inputs` into `output`; `changes` are those of the key's entries. All LIDs but
-    /// that of the output are free afterwards.
-    fn compact(&self, inputs: &[RunId], output: RunId, output_lid: u16, changes: &[EntryChange]) {
-        let of_inputs = |state: &PinnedState| -> Vec<usize> {
-            (0..3).filter(|&lid| state.lids[lid].iter().any(|run| inputs.contains(run))).collect()
+    /// Compacts `inputs` into `output`, which shares the LID `lid` with one of them; the key gets
+    /// an entry with that LID if it is to be `inserted`, and loses the one with the LID `removed`.
+    fn compact(&self, inputs: &[RunId], output: RunId, lid: u16, inserted: bool, removed: u16) {
+        let insert = || {
+            if inserted {
+                self.change(EntryChange::Insert(lid));
+            }
         };
-        self.publish(|state| {
-            if !self.is(Broken::NoAlias) {
-                of_inputs(state).into_iter().for_each(|lid| state.lids[lid].push(output));
-            }
-            if !state.lids[usize::from(output_lid)].contains(&output) {
-                state.lids[usize::from(output_lid)].push(output);
-            }
-        });
-        let change = || changes.iter().for_each(|change| self.partition.change(self.key, *change));
-        let hand_over = || {
+        let publish = || {
             self.publish(|state| {
                 state.with_key.retain(|run| !inputs.contains(run));
                 state.with_key.insert(output);
-                let early = self.is(Broken::AliasEndsEarly);
-                for (lid, runs) in state.lids.iter_mut().enumerate() {
-                    runs.retain(|run| !inputs.contains(run));
-                    if early && lid != usize::from(output_lid) {
-                        runs.retain(|run| *run != output);
-                    }
-                }
+                state.lids.iter_mut().for_each(|runs| runs.retain(|run| !inputs.contains(run)));
+                state.lids[usize::from(lid)].push(output);
             });
         };
         let raise = || {
-            let edit = self.state.load().edit + u64::from(self.is(Broken::GenerationBeforePublication));
             if !self.is(Broken::GenerationNotRaised) {
-                self.generation.store(edit, Ordering::SeqCst);
-                fence(Ordering::Release);
+                self.generation.store(self.state.load().edit, Ordering::Release);
             }
         };
+        let remove = || self.change(EntryChange::Remove(removed));
         match self.broken {
-            Some(Broken::ChangedBeforePublication) => {
-                change();
-                hand_over();
+            Some(Broken::HandoverPublishedFirst) => {
+                publish();
+                insert();
+                raise();
+                remove();
+            }
+            Some(Broken::RemovedBeforePublication) => {
+                insert();
+                remove();
+                publish();
                 raise();
             }
-            Some(Broken::GenerationBeforePublication) => {
-                // Changes follow the generation, as they should.
+            Some(Broken::GenerationAfterRemoval) => {
+                insert();
+                publish();
+                remove();
                 raise();
-                change();
-                hand_over();
             }
             _ => {
-                hand_over();
+                insert();
+                publish();
                 raise();
-                change();
+                remove();
             }
         }
-        self.publish(|state| {
-            for (lid, runs) in state.lids.iter_mut().enumerate() {
-                if lid != usize::from(output_lid) {
-                    runs.retain(|run| *run != output);
-                }
-            }
-        });
+    }
+
+    /// Makes the partition anew; the key has an entry with that LID.
+    fn remake(&self, lid: u16) {
+        let partition = new_partition();
+        let fill = || partition.change(self.key, EntryChange::Insert(lid));
+        let publish = || self.publish(|state| state.partition = partition.clone());
+        if self.is(Broken::PartitionPublishedFirst) {
+            publish();
+            fill();
+        } else {
+            fill();
+            publish();
+        }
     }
 
     /// Looks the key up, as a get does.
     fn get(&self) {
-        for _ in 0..100 {
-            schedule_point();
-            let state = self.state.load_full();
-            let candidates = self.partition.candidates(self.key);
-            fence(Ordering::Acquire);
-            if !self.is(Broken::GenerationIgnored) && self.generation.load(Ordering::SeqCst) > state.edit {
-                continue;
-            }
-            // What a get returns: the version in the youngest run.
-            let youngest = state.with_key.last().expect("the key is in the tree");
-            let found = candidates.iter().any(|lid| state.lids[usize::from(lid)].contains(youngest));
-            assert!(found, "missed: {candidates:?} in {state:?}");
+        schedule_point();
+        let state = self.state.load_full();
+        let candidates = state.partition.candidates(self.key);
+        if !self.is(Broken::GenerationIgnored) && self.generation.load(Ordering::Acquire) > state.edit {
+            // It searches all runs.
             return;
         }
-        panic!("a lookup begins again for ever");
+        // What a get returns: the version in the youngest run.
+        let youngest = state.with_key.last().expect("the key is in the tree");
+        let found = candidates.iter().any(|lid| state.lids[usize::from(lid)].contains(youngest));
+        assert!(found, "missed: {candidates:?} in {state:?}");
     }
 }
 
@@ -212,19 +222,21 @@ fn story(broken: Option<Broken>) {
         })
         .collect();
     tree.flush(2, 1, true);
-    tree.compact(&[1, 2], 3, 0, &[EntryChange::Remove(1)]);
+    tree.compact(&[1, 2], 3, 0, false, 1);
     tree.flush(4, 1, false);
-    tree.compact(&[3, 4], 5, 1, &[EntryChange::Relabel(0, 1)]);
+    tree.remake(0);
+    tree.compact(&[3, 4], 5, 1, true, 0);
     readers.into_iter().for_each(|reader| reader.join().expect("no key is missed"));
 }
 
 /// Other keys come and go, so that the entry of the key moves between its buckets and the stash.
 fn moves(salt: u64) {
     let tree = SmallTree::new(None);
+    let partition = tree.partition();
     let mut random = Random::new(salt);
     let mut others: Vec<(Place, u16)> =
-        (0..8).map(|_| (place(&tree.partition, random.next()), random.below(3) as u16)).collect();
-    let insert = |(other, lid): (Place, u16)| tree.partition.change(other, EntryChange::Insert(lid));
+        (0..8).map(|_| (place(&partition, random.next()), random.below(3) as u16)).collect();
+    let insert = |(other, lid): (Place, u16)| partition.change(other, EntryChange::Insert(lid));
     let before = random.below(8) as usize;
     others[..before].iter().for_each(|other| insert(*other));
     tree.flush(1, random.below(3) as u16, true);
@@ -239,36 +251,37 @@ fn moves(salt: u64) {
         match random.below(3) {
             0 => {
                 let to = random.below(3) as u16;
-                tree.partition.change(*other, EntryChange::Relabel(*lid, to));
+                partition.change(*other, EntryChange::Relabel(*lid, to));
                 *lid = to;
             }
             1 => {
-                tree.partition.change(*other, EntryChange::Remove(*lid));
-                tree.partition.empty_stash();
-                tree.partition.change(*other, EntryChange::Insert(*lid));
+                partition.change(*other, EntryChange::Remove(*lid));
+                partition.empty_stash();
+                partition.change(*other, EntryChange::Insert(*lid));
             }
             _ => (),
         }
     }
-    others.into_iter().for_each(|(other, lid)| tree.partition.change(other, EntryChange::Remove(lid)));
-    tree.partition.empty_stash();
+    others.into_iter().for_each(|(other, lid)| partition.change(other, EntryChange::Remove(lid)));
+    partition.empty_stash();
     readers.into_iter().for_each(|reader| reader.join().expect("no key is missed"));
-    assert_eq!((tree.partition.entries(), tree.partition.stashed()), (1, 0));
+    assert_eq!((partition.entries(), partition.stashed()), (1, 0));
 }
 
 /// An entry that may be in a bucket with the key's gets another LID and its own again. Both are of
 /// small runs, so the bucket is rare, and its fingerprints change their order.
 fn relabels(salt: u64) {
     let tree = SmallTree::new(None);
-    let other = place(&tree.partition, salt);
-    tree.partition.change(other, EntryChange::Insert(1));
+    let partition = tree.partition();
+    let other = place(&partition, salt);
+    partition.change(other, EntryChange::Insert(1));
     tree.flush(1, 2, true);
     let reader = {
         let tree = tree.clone();
         thread::spawn(move || (0..4).for_each(|_| tree.get()))
     };
     for (from, to) in [(1, 2), (2, 1), (1, 2)] {
-        tree.partition.change(other, EntryChange::Relabel(from, to));
+        partition.change(other, EntryChange::Relabel(from, to));
     }
     reader.join().expect("no key is missed");
 }
@@ -295,13 +308,13 @@ fn no_order_of_steps_loses_a_key() {
 #[test]
 fn broken_orders_lose_keys() {
     for broken in [
-        Broken::ChangedBeforePublication,
-        Broken::PublishedBeforeInsertion,
+        Broken::FlushPublishedFirst,
+        Broken::HandoverPublishedFirst,
+        Broken::RemovedBeforePublication,
         Broken::GenerationNotRaised,
-        Broken::GenerationBeforePublication,
+        Broken::GenerationAfterRemoval,
         Broken::GenerationIgnored,
-        Broken::NoAlias,
-        Broken::AliasEndsEarly,
+        Broken::PartitionPublishedFirst,
     ] {
         assert!(!check(move || story(Some(broken)), 3_000), "{broken:?} is not noticed");
     }

@@ -129,6 +129,13 @@ struct Codes {
 }
 
 impl<S: Source> MergedSource<S> {
+    /// The source at whose entry the cursor is, by its place among them; `None` if the cursor has
+    /// no position.
+    #[inline]
+    pub fn source(&self) -> Option<usize> {
+        self.winner
+    }
+
     /// Returns the sources, young to old.
     pub fn into_sources(self) -> Vec<S> {
         self.sources

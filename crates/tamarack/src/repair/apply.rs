@@ -300,7 +300,7 @@ impl<'a, 'b> Writer<'a, 'b> {
             // As many bits as all runs have on average; compactions allocate them anew.
             let filter = match filter {
                 FilterChoice::Each { kind, bits_per_entry, .. } => Some(FilterSettings::stored(kind, bits_per_entry)),
-                FilterChoice::None => None,
+                FilterChoice::None | FilterChoice::Tree { .. } => None,
             };
             let settings = TableSettings {
                 database: self.maker.plan.database,

@@ -84,6 +84,7 @@ pub(crate) fn verify(engine: &Engine, progress: &mut dyn FnMut(u64, u64)) -> Res
         report.bytes += table.meta().file_bytes;
     }
     if report.is_ok() {
+        note(engine.scheduler.verify_tree_filter(), &mut report.problems)?;
         note(ages::check(&state.version, &engine.dir), &mut report.problems)?;
     }
     let wal = engine.wal.verify()?;

@@ -6,13 +6,13 @@
 
 use std::cmp::Ordering;
 use std::io;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use tamarack_env::sync::{Mutex, Rank};
 use tamarack_env::{Access, ByteBuffer, Env, ReadRequest};
-use tamarack_filter::{DigestSet, Filter, FilterKind, UNIT_BYTES, kind_to_number};
+use tamarack_filter::{Digest, DigestChunks, DigestSet, Filter, FilterKind, SetError, UNIT_BYTES, kind_to_number};
 use tamarack_model::filter::{LINE_BITS, best_probes, fpr_of, units};
 use tamarack_model::filter_plan::FilterTarget;
 
@@ -31,8 +31,8 @@ use crate::format::checksum::Place;
 use crate::format::fences::{FIRST_PLACE, Fences};
 use crate::format::meta::{TableId, TableMeta};
 use crate::format::names::FileName;
-use crate::format::stored::{BlockHandle, Flaw, StoredBytes, open_block, open_block_into};
-use crate::format::table::{FOOTER_BYTES, Footer, Properties, Units, place};
+use crate::format::stored::{BlockHandle, Flaw, StoredBytes, TRAILER_BYTES, open_block, open_block_into};
+use crate::format::table::{FOOTER_BYTES, Footer, Properties, Units, digests_seed, place};
 use crate::measure;
 use crate::memory::{Charge, MemoryPart};
 use crate::mistake::{self, Mistake};
@@ -237,6 +237,22 @@ impl Table {
         }
         *origin = filter::FilterOrigin::Units(bits);
         Ok((what, bytes_read))
+    }
+
+    /// The stored digests of its keys from `first` to `last`, in order; `None` if it has none.
+    ///
+    /// # Errors
+    /// If they cannot be read, or are damaged; [`Table::digest_damage`] then tells it, too.
+    pub fn digests_between(&self, first: Digest, last: Digest) -> Result<Option<Vec<Digest>>> {
+        if let Some(damage) = self.digest_damage() {
+            return Err(damage.clone());
+        }
+        let read = self.file.digests_between(&self.footer, first, last);
+        read.inspect_err(|error| {
+            if matches!(error, Error::Corruption { .. }) {
+                let _ = self.digest_damage.set(error.clone());
+            }
+        })
     }
 
     /// The damage of the digests, if found. Takes no lock.
@@ -477,6 +493,9 @@ impl Drop for Table {
         self.storage.cache().table_closed(self.meta.raw_bytes);
     }
 }
+
+/// What is read of stored digests at first: the list of chunks of a table of 150,000 keys.
+const DIGESTS_FRONT_BYTES: usize = 4 << 10;
 
 /// Makes the filter that a table is opened with; sets `digest_damage` if the digests are damaged.
 fn first_filter(
@@ -776,6 +795,40 @@ impl BlockFile {
         let Some(handle) = &footer.digests else { return Ok(None) };
         let payload = self.block_near_end(handle, &[])?;
         filter::decode_digests(&payload, footer.place()).map(Some).map_err(|what| self.corruption(handle.offset, what))
+    }
+
+    /// Reads the digests from `first` to `last`, if there are any: the list of chunks, and the
+    /// chunks that the interval is in.
+    fn digests_between(&self, footer: &Footer, first: Digest, last: Digest) -> Result<Option<Vec<Digest>>> {
+        let Some(handle) = &footer.digests else { return Ok(None) };
+        self.check_inside(handle)?;
+        let payload_bytes = handle.bytes - TRAILER_BYTES;
+        let flaw = |error: SetError| self.corruption(handle.offset, format!("digests: {error}"));
+        let read = |range: Range<usize>| {
+            let mut bytes = vec![0; range.len()];
+            let inside = range.end <= payload_bytes;
+            if !inside {
+                return Err(self.corruption(handle.offset, "the list of digests points past its block"));
+            }
+            self.read_into(&mut bytes, handle.offset + range.start as u64, Reader::Upkeep)?;
+            Ok(bytes)
+        };
+        let mut front = read(0..payload_bytes.min(DIGESTS_FRONT_BYTES))?;
+        let list_bytes = DigestChunks::list_bytes(&front).map_err(flaw)?;
+        if list_bytes > front.len() {
+            front = read(0..list_bytes)?;
+        }
+        let chunks = DigestChunks::decode(&front, digests_seed(footer.place())).map_err(flaw)?;
+        let wanted = chunks.of_interval(first, last);
+        let whole = chunks.bytes(wanted.clone());
+        let bytes = read(whole.clone())?;
+        let mut digests = Vec::new();
+        for chunk in wanted {
+            let own = chunks.bytes(chunk..chunk + 1);
+            chunks.read(chunk, &bytes[own.start - whole.start..own.end - whole.start], &mut digests).map_err(flaw)?;
+        }
+        digests.retain(|digest| (first..=last).contains(digest));
+        Ok(Some(digests))
     }
 
     /// Reads the end of the file, which includes what a filter with that target needs.

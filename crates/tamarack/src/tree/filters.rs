@@ -16,19 +16,11 @@
 //! If a run of the state has a version of the key that the query may see, the run is a candidate.
 //! The reverse is a false positive, which costs a search.
 //!
-//! # A second implementation
+//! # A filter over the whole tree
 //!
-//! A filter over the whole tree maps a key to the runs that may hold it. It becomes a second
-//! variant of the enums [`Filters`] and [`Candidates`] and changes nothing for callers:
-//!
-//! * It answers for all runs at once. [`Filters::candidates`] keeps the answer in place (a small
-//!   fixed array of run positions), and [`Candidates::next`] walks over it by age.
-//! * The runs of a level ID, aliases during a compaction, and slices that the filter does not know
-//!   yet are parts of the state; unlisted slices are merged into the walk.
-//! * A part of the filter that is not ready makes all runs candidates, with
-//!   [`Candidate::is_filtered`] false, as for tables without filters.
-//! * A state that is too old for the filter restarts the lookup with a newer one, memtables and
-//!   sequence included: `candidates` then returns an error of its own kind to `read/get`.
+//! If the state has one ([`FilterView`]), it names the runs that may have the key, all at once when
+//! the lookup begins. Then only these are gone through. Tables' own filters, if they have any, are
+//! queried as well. Where it does not know ([`FilterView::find`]), all runs are.
 //!
 //! Tests: `tests/suite/filters.rs`, `tests/suite/samples.rs`; `tests/suite/filter_rebuild.rs` and
 //! `tests/load/threads.rs` with filters that change beside lookups; lockstep histories.
@@ -39,6 +31,7 @@ use std::sync::Arc;
 
 use tamarack_filter::Filter;
 
+use super::level_ids::{FewRuns, FilterView};
 use super::run::Run;
 use super::state::State;
 use super::version::Level;
@@ -58,6 +51,8 @@ pub struct Candidates<'s, 'q> {
     filters: &'q PinnedFilters,
     query: Query<'q>,
     runs: Runs<'s>,
+    /// The runs that a filter over the whole tree names, instead of all.
+    named: Option<(&'s FilterView, FewRuns)>,
 }
 
 /// A run that may hold the key.
@@ -87,7 +82,11 @@ impl Filters {
     /// Returns the runs of `state` that may hold the query's key.
     #[inline]
     pub fn candidates<'s, 'q>(&'q self, state: &'s State, query: Query<'q>) -> Candidates<'s, 'q> {
-        Candidates { filters: &self.0, query, runs: Runs::of(state) }
+        let named = state.filter().and_then(|view| {
+            let few = view.find(query.digest(), state.version.edit_number())?;
+            Some((view, few))
+        });
+        Candidates { filters: &self.0, query, runs: Runs::of(state), named }
     }
 
     /// Records the outcome of a sampled lookup, which has ended and was not decided by memtables,
@@ -119,6 +118,9 @@ impl<'s> Candidates<'s, '_> {
     /// Errors of opening a table.
     #[inline]
     pub fn next(&mut self, tally: &LookupTally) -> Result<Option<Candidate<'s>>> {
+        if let Some((view, few)) = &mut self.named {
+            return Self::next_named(view, few, (self.filters, self.query), tally);
+        }
         for run in self.runs.by_ref() {
             let finding = measure::begin(measure::LookupPart::Index);
             let table = run.table_of(self.query.key());
@@ -129,6 +131,28 @@ impl<'s> Candidates<'s, '_> {
                 Answer::No => tally.filter_negative(),
                 answer => return Ok(Some(Candidate { run, table, is_filtered: answer == Answer::Perhaps })),
             }
+        }
+        Ok(None)
+    }
+
+    /// The next one of the runs that a filter over the whole tree names.
+    fn next_named(
+        view: &'s FilterView,
+        few: &mut FewRuns,
+        (filters, query): (&PinnedFilters, Query<'_>),
+        tally: &LookupTally,
+    ) -> Result<Option<Candidate<'s>>> {
+        for position in few {
+            let run = view.run(position);
+            let Some(table) = run.table_of(query.key()) else { continue };
+            let table = table.open()?;
+            let answer = Answer::of(table, filters, query);
+            if answer == Answer::No {
+                tally.filter_negative();
+                continue;
+            }
+            let is_filtered = answer == Answer::Perhaps || !view.is_unlisted(position);
+            return Ok(Some(Candidate { run, table, is_filtered }));
         }
         Ok(None)
     }

@@ -23,6 +23,8 @@ pub mod memtable_or_run;
 
 pub mod filters;
 
+pub mod level_ids;
+
 mod apply;
 mod check;
 

@@ -4,7 +4,8 @@
 //!            State ──┬── active    the memtable that commits go into
 //!   (one Arc, behind ├── immutable immutable memtables that wait to be flushed, young to old
 //!    an ArcSwap)     ├── version   the tables on storage
-//!                    └── tree      this tree's part of it: its runs
+//!                    ├── tree      this tree's part of it: its runs
+//!                    └── filter    the filter over the whole tree, if it has one
 //! ```
 //!
 //! Every entry of `active` is younger than every entry of `immutable`, which is younger than every
@@ -37,6 +38,7 @@ use crate::entry::Sequence;
 use crate::format::meta::TreeId;
 use crate::memtable::Memtable;
 use crate::stats::LookupCounters;
+use crate::tree::level_ids::{FilterView, LevelIds};
 use crate::tree::version::{TreeVersion, Version};
 
 /// A consistent view of a tree: memtables and version. A clone refers to the same memtables and
@@ -51,12 +53,20 @@ pub struct State {
     pub version: Arc<Version>,
     /// This tree's part of `version`.
     tree: Arc<TreeVersion>,
+    /// The filter over the whole tree, if there is one.
+    filter: Option<Arc<FilterView>>,
 }
 
 impl State {
     fn new(id: TreeId, active: Arc<Memtable>, immutable: Arc<[Arc<ImmutableMemtable>]>, version: Arc<Version>) -> Self {
         let tree = version.expect_tree(id).clone();
-        Self { active, immutable, version, tree }
+        Self { active, immutable, version, tree, filter: None }
+    }
+
+    /// Returns the filter over the whole tree, if it has one.
+    #[inline]
+    pub fn filter(&self) -> Option<&FilterView> {
+        self.filter.as_deref()
     }
 
     /// Returns this tree's part of the version.
@@ -123,6 +133,9 @@ pub struct Tree {
     state: ArcSwap<State>,
     /// Protects the replacement of `state`.
     replacing: Mutex<()>,
+    /// The filter over the whole tree, if it has one. States get their part of it when they are
+    /// published.
+    level_ids: Mutex<Option<LevelIds>>,
     /// Counters of lookups.
     pub lookups: LookupCounters,
 }
@@ -147,7 +160,8 @@ impl Tree {
     ) -> Self {
         let lookups = version.files.storage().lookups().clone();
         let state = ArcSwap::from_pointee(State::new(id, active, immutable.into(), version));
-        Self { id, database, state, replacing: Mutex::new(Rank::TreeState, ()), lookups }
+        let (replacing, level_ids) = (Mutex::new(Rank::TreeState, ()), Mutex::new(Rank::LevelIds, None));
+        Self { id, database, state, replacing, level_ids, lookups }
     }
 
     /// Returns the tree's number in the manifest and in the WAL.
@@ -211,9 +225,30 @@ impl Tree {
         let immutable =
             if left == state.immutable.len() { state.immutable.clone() } else { state.immutable[..left].into() };
         state.immutable[left..].iter().for_each(|flushed| flushed.memtable.note_flushed());
-        let replaced = self.publish(State::new(self.id, state.active.clone(), immutable, version));
+        let new = State::new(self.id, state.active.clone(), immutable, version);
+        let filter = self.level_ids.lock().as_ref().map(|ids| ids.view(new.tree()));
+        let replaced = self.publish(State { filter, ..new });
         drop(replacing);
         drop((replaced, state));
+    }
+
+    /// Looks at the filter over the whole tree, or changes what no published state has yet.
+    pub fn level_ids<T>(&self, look: impl FnOnce(&mut Option<LevelIds>) -> T) -> T {
+        look(&mut self.level_ids.lock())
+    }
+
+    /// Changes the filter over the whole tree, and publishes a state with it.
+    pub fn change_filter<T>(&self, change: impl FnOnce(&mut Option<LevelIds>, &TreeVersion) -> T) -> T {
+        let replacing = self.replacing.lock();
+        let state = self.pin_scan();
+        let (changed, filter) = {
+            let mut ids = self.level_ids.lock();
+            (change(&mut ids, state.tree()), ids.as_ref().map(|ids| ids.view(state.tree())))
+        };
+        let replaced = self.publish(State { filter, ..state.0.clone() });
+        drop(replacing);
+        drop((replaced, state));
+        changed
     }
 
     /// Publishes a state, and returns the one that it replaces. The caller holds `replacing`, and

@@ -17,6 +17,7 @@ use std::sync::{Arc, OnceLock};
 use tamarack_env::Worker;
 use tamarack_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tamarack_env::sync::{Mutex, Rank};
+use tamarack_filter::Digest;
 use tamarack_model::filter_plan::{StoredFilter, TableFilters};
 
 use crate::error::{Error, Result};
@@ -363,6 +364,14 @@ impl TableFile {
     /// known to be damaged.
     pub fn has_digests(&self) -> bool {
         self.meta.digest_bytes > 0 && self.opened.get().is_none_or(|table| table.digest_damage().is_none())
+    }
+
+    /// As [`Table::digests_between`], of the table, which is opened for that.
+    ///
+    /// # Errors
+    /// As that, and errors of opening the table.
+    pub fn digests_between(&self, first: Digest, last: Digest) -> Result<Option<Vec<Digest>>> {
+        self.open()?.digests_between(first, last)
     }
 
     /// Returns the damage of its digests, if any was found.

@@ -171,9 +171,10 @@ fn filter(random: &Random) -> String {
     let kind = ["bloom", "blocked"][random.below(2) as usize];
     let bits = [0.5, 2.0, 5.0, 10.0, 20.0][random.below(5) as usize];
     let allocation = ["uniform", "monkey", "monkey-general,v=2", "observed"][random.below(4) as usize];
-    match random.below(6) {
+    match random.below(7) {
         0 => "none".to_owned(),
         1 => format!("elastic:bits={bits}"),
+        2 => format!("chucky:bits={}", [10, 12, 15, 18][random.below(4) as usize]),
         _ => format!("{kind}:bits={bits},allocation={allocation}"),
     }
 }

@@ -22,7 +22,7 @@ use tamarack_env::Env;
 use crate::operation::Level;
 
 /// The named sets. A history begins with one of them; it may go on with others.
-pub(crate) const OPTION_SETS: [(&str, &str); 44] = [
+pub(crate) const OPTION_SETS: [(&str, &str); 47] = [
     ("default", ""),
     (
         "smallest",
@@ -62,6 +62,12 @@ pub(crate) const OPTION_SETS: [(&str, &str); 44] = [
     ("blocked-observed", "memory=1048576 memtable=60 block=128 filter=blocked:bits=5,allocation=observed"),
     ("elastic", "memory=1048576 memtable=60 block=128 table=300 filter=elastic:bits=8 policy=tiering:T=3"),
     ("elastic-few-files", "memory=1048576 memtable=10 block=64 table=1 files=2 filter=elastic:bits=3"),
+    ("chucky", "memory=1048576 memtable=60 block=128 table=300 filter=chucky:bits=12 policy=tiering:T=3"),
+    ("chucky-leveling", "memory=1048576 memtable=30 block=64 threads=2 filter=chucky:bits=18 policy=leveling:T=3"),
+    (
+        "chucky-small",
+        "memory=1048576 memtable=10 block=64 table=1 files=2 filter=chucky:bits=10 policy=lazy-leveling:T=2",
+    ),
     ("no-digests", "memory=1048576 memtable=60 block=128 digests=0 filter=bloom:bits=10,allocation=monkey"),
     // Durability.
     ("sync", "memory=1048576 memtable=200 block=128 durability=sync policy=leveling:T=4"),

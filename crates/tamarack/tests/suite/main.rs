@@ -12,6 +12,7 @@ mod background;
 mod basics;
 mod causes;
 mod checkpoints;
+mod chucky;
 mod cold;
 mod compactions;
 mod corpus;

@@ -14,10 +14,11 @@ use tamarack_model::{Bytes, Shape, growth};
 use super::part_space::with_margin;
 use super::{REST_MIN, REST_SHARE, Scheduler, TABLE_BYTES_MAX, TABLE_BYTES_MIN};
 use crate::compaction::edits;
-use crate::compaction::job::{Inputs, Job, JobPart, Task};
+use crate::compaction::job::{Inputs, Job, JobPart};
 use crate::compaction::progress::JobProgress;
 use crate::compaction::retry::Attempts;
 use crate::compaction::schedule::{Schedule, Startable};
+use crate::compaction::task::Task;
 use crate::error::Result;
 use crate::events::Event;
 use crate::format::edit::KeyRange;
@@ -327,7 +328,8 @@ impl Scheduler {
         let table_bytes = self.table_bytes(inputs.raw_bytes());
         let rewrite =
             matches!(cause, Cause::Compact | Cause::CompactRange | Cause::TombstonesDue { .. } | Cause::SpaceShort);
-        let pieces = inputs.pieces(ranges, self.settings.threads, table_bytes, rewrite)?;
+        let pieces =
+            inputs.pieces(ranges, self.settings.threads, table_bytes, rewrite, self.tree_filter.epoch().is_some())?;
         assert!(!pieces.is_empty(), "a job has something to do: {task:?} in {ranges:?}");
         // All other growth happens before its job begins.
         let grown = match &task {

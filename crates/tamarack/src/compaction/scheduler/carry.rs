@@ -4,21 +4,22 @@
 use std::time::Duration;
 
 use tamarack_env::Progress;
-use tamarack_env::sync::MutexGuard;
 use tamarack_model::Bytes;
 
 use super::Scheduler;
 use super::part_space::PartSpace;
 
 use crate::compaction::edits;
-use crate::compaction::job::{FinishedPiece, Job, JobPart, Reached, Task};
+use crate::compaction::job::{FinishedPiece, Job, JobPart, Reached};
 use crate::compaction::output::CompactionOutput;
 use crate::compaction::schedule::{Ingestion, Schedule};
+use crate::compaction::task::Task;
+use crate::compaction::tree_filter::Unit;
 use crate::database::Activity;
 use crate::error::{Error, Result};
 use crate::events::Event;
-use crate::format::edit::{Change, KeyRange};
-use crate::format::meta::TableMeta;
+use crate::format::edit::{Change, KeyRange, RunId, SliceSpec};
+use crate::format::meta::{EditNumber, TableMeta};
 use crate::mistake::{self, Mistake};
 
 /// Delay after which a worker that skipped a job looks again: about the duration of a step.
@@ -102,7 +103,10 @@ impl Scheduler {
                 part.copied += bytes;
                 self.account(&mut schedule, part.job, bytes);
                 match reached {
-                    Reached::End => self.end_part(schedule, part),
+                    Reached::End => {
+                        drop(schedule);
+                        self.end_part(part);
+                    }
                     Reached::Border(_) => {
                         self.part_succeeded(&mut schedule, part.job);
                         schedule.jobs.get(part.job).put_back(part);
@@ -135,7 +139,7 @@ impl Scheduler {
         let (env, events) = (&*self.env, &self.database.events);
         let version = self.manifest.version();
         let copied = events.timed(env, "table: copy", || {
-            part.copy(env, &self.database, self.tree.of(&version), &self.output_context)
+            part.copy(env, &self.database, self.tree.of(&version), &self.output_context, &self.tree_filter)
         })?;
         drop(version);
         match &copied.reached {
@@ -143,11 +147,16 @@ impl Scheduler {
             Reached::Border(border) => {
                 events.timed(env, "table: finish", || part.finish())?;
                 let done = KeyRange { from: part.range.from.clone(), to: Some(border.clone()) };
+                let Some(unit) = self.begin_unit(part) else {
+                    part.restart();
+                    return Ok(Advanced { bytes: copied.bytes, reached: Reached::Pause });
+                };
                 // The handover of a range changes the set of runs, unlike that of a whole
                 // compaction.
                 let schedule = matches!(part.task, Task::Range { .. }).then(|| self.schedule.lock());
-                self.hand_over(part, done, false)?;
+                let handed_over = self.hand_over(part, done, false);
                 drop(schedule);
+                finish(unit, handed_over)?;
                 part.go_on_at(border.clone(), self.tables.storage().account());
             }
             Reached::End => events.timed(env, "table: finish", || part.finish())?,
@@ -155,9 +164,18 @@ impl Scheduler {
         Ok(Advanced { bytes: copied.bytes, reached: copied.reached })
     }
 
+    /// Begins the change of a filter over the whole tree that belongs to the handover of what the
+    /// part has copied, or moves. `None` if the part has to begin anew.
+    fn begin_unit(&self, part: &mut JobPart) -> Option<Unit<'_>> {
+        let lists = part.take_lists();
+        let version = self.manifest.version();
+        let tree = self.tree.of(&version);
+        self.tree_filter.begin_handover(&part.task, tree, lists, (&part.moved, part.has_tables()))
+    }
+
     /// Hands over `range`: its tables enter the output run, and all inputs are cut back, in one
-    /// edit.
-    fn hand_over(&self, part: &mut JobPart, range: KeyRange, ends: bool) -> Result<()> {
+    /// edit. Returns the number of the edit.
+    fn hand_over(&self, part: &mut JobPart, range: KeyRange, ends: bool) -> Result<EditNumber> {
         let version = self.manifest.version();
         let (task, mut moved) = (part.task.clone(), part.moved.clone());
         if mistake::is_planted(Mistake::SliceLeftBehind) {
@@ -177,65 +195,112 @@ impl Scheduler {
             Task::Range { inputs } => edits::ranged(tree, &inputs, &range, tables),
             Task::Flush { .. } => panic!("a flush hands over nothing before it is installed"),
         };
-        self.install(changes)?;
+        let edit = self.install(changes)?.edit_number();
         let tables = part.output().map(CompactionOutput::installed).unwrap_or_default();
         let file_bytes = tables.iter().map(|table| table.file_bytes).sum();
         part.written += file_bytes;
         self.counters.compaction_bytes.add(file_bytes);
         self.counters.level_bytes.add(target, raw_bytes(&tables));
-        Ok(())
+        Ok(edit)
     }
 
     /// Ends a part: installs its output in the tree, and ends its job if it was the last part.
-    fn end_part(&self, mut schedule: MutexGuard<'_, Schedule>, mut part: JobPart) {
-        let job = schedule.jobs.get(part.job);
-        let is_last = job.taken == 1 && job.parts.is_empty();
-        if job.is_flush() {
-            let output = part.close().unwrap_or_else(|| self.output_context.output(part.table_bytes, part.filter));
-            let (from, moved) = (part.range.from.take(), std::mem::take(&mut part.moved));
-            job.taken -= 1;
-            job.done.push(FinishedPiece { from, moved, output });
-            if is_last {
-                self.end_flush(&mut schedule, part.job);
-            }
+    fn end_part(&self, mut part: JobPart) {
+        if let Task::Flush { .. } = part.task {
+            self.end_flush_part(part);
         } else {
-            let target = part.task.target(self.tree.of(&self.manifest.version()));
-            let range = part.range.clone();
-            if let Err(error) = self.hand_over(&mut part, range, is_last) {
-                return self.part_failed(&mut schedule, part, error);
-            }
-            self.part_succeeded(&mut schedule, part.job);
-            // Its cursors pin the last of its inputs.
-            part.close();
-            let job = schedule.jobs.get(part.job);
-            job.taken -= 1;
-            job.written += part.written;
-            if is_last {
-                let (number, raw_bytes, file_bytes) = (job.number, job.total, job.written);
-                let elapsed = self.env.now().saturating_sub(job.began);
-                let event = || Event::CompactionEnded { number, target, raw_bytes, file_bytes, elapsed };
-                self.database.events.post(event);
-                self.counters.compactions.add(1);
-                let job = schedule.jobs.end(part.job);
-                // A compaction of a range can leave any level with less than it had.
-                let arrived = if let Task::Range { .. } = job.task { 1 } else { target };
-                schedule.agenda.ended(arrived, job.request);
-            }
+            // The gate comes before the lock of the schedule.
+            let Some(unit) = self.begin_unit(&mut part) else {
+                part.restart();
+                return self.schedule.lock().jobs.get(part.job).put_back(part);
+            };
+            self.end_compaction_part(unit, part);
         }
-        drop(schedule);
         self.remove_garbage();
         self.database.progress.notify();
         self.wake();
     }
 
+    fn end_compaction_part(&self, unit: Unit<'_>, mut part: JobPart) {
+        let mut schedule = self.schedule.lock();
+        let job = schedule.jobs.get(part.job);
+        let is_last = job.taken == 1 && job.parts.is_empty();
+        let target = part.task.target(self.tree.of(&self.manifest.version()));
+        let range = part.range.clone();
+        let handed_over = self.hand_over(&mut part, range, is_last);
+        if let Err(error) = handed_over {
+            unit.failed(&error);
+            return self.part_failed(&mut schedule, part, error);
+        }
+        self.part_succeeded(&mut schedule, part.job);
+        // Its cursors pin the last of its inputs.
+        part.close();
+        let job = schedule.jobs.get(part.job);
+        job.taken -= 1;
+        job.written += part.written;
+        if is_last {
+            let (number, raw_bytes, file_bytes) = (job.number, job.total, job.written);
+            let elapsed = self.env.now().saturating_sub(job.began);
+            let event = || Event::CompactionEnded { number, target, raw_bytes, file_bytes, elapsed };
+            self.database.events.post(event);
+            self.counters.compactions.add(1);
+            let job = schedule.jobs.end(part.job);
+            // A compaction of a range can leave any level with less than it had.
+            let arrived = if let Task::Range { .. } = job.task { 1 } else { target };
+            schedule.agenda.ended(arrived, job.request);
+        }
+        drop(schedule);
+        // What is removed from the filter is needed by no state from now on.
+        let _ = finish(unit, handed_over);
+    }
+
+    /// Ends a part of a flush, and the flush if it was the last one.
+    fn end_flush_part(&self, mut part: JobPart) {
+        let lists = part.take_lists();
+        let output = part.close().unwrap_or_else(|| self.output_context.output(part.table_bytes, part.filter));
+        let (from, moved) = (part.range.from.take(), std::mem::take(&mut part.moved));
+        let piece = FinishedPiece { from, moved, output, lists };
+        let is_last = {
+            let mut schedule = self.schedule.lock();
+            let job = schedule.jobs.get(part.job);
+            job.done.push(piece);
+            let is_last = job.taken == 1 && job.parts.is_empty();
+            // The last one counts as taken until the flush has ended, so that nobody else ends it.
+            job.taken -= usize::from(!is_last);
+            is_last
+        };
+        if is_last {
+            self.end_flush(part.job, &part.task);
+        }
+    }
+
     /// Ends a flush after all its parts: names durable, edit durable, state published, WAL
     /// released, in this order.
-    fn end_flush(&self, schedule: &mut Schedule, number: u64) {
+    fn end_flush(&self, number: u64, task: &Task) {
+        let Task::Flush { input, .. } = *task else { panic!("only a flush ends as a whole: {task:?}") };
+        let run = self.manifest.new_run_id();
+        let unit = {
+            // Nobody else has the job: its lists and what it moves are complete.
+            let (lists, moved) = {
+                let mut schedule = self.schedule.lock();
+                let done = &mut schedule.jobs.get(number).done;
+                let moved: Vec<SliceSpec> = done.iter().flat_map(|piece| piece.moved.iter().cloned()).collect();
+                let copied = done.iter_mut().filter(|piece| piece.moved.is_empty());
+                (copied.map(|piece| piece.lists.take()).collect::<Vec<_>>(), moved)
+            };
+            let version = self.manifest.version();
+            self.tree_filter.begin_flush(self.tree.of(&version), input, run, lists, &moved)
+        };
+        let mut schedule = self.schedule.lock();
         let mut job = schedule.jobs.end(number);
         job.done.sort_by(|a, b| a.from.cmp(&b.from));
-        if let Err(error) = self.install_flush(&mut job) {
-            return self.flush_retry.failed(job.done.into_iter().map(|done| done.output), error);
-        }
+        let edit = match self.install_flush(&mut job, run) {
+            Ok(edit) => edit,
+            Err(error) => {
+                unit.failed(&error);
+                return self.flush_retry.failed(job.done.into_iter().map(|done| done.output), error);
+            }
+        };
         schedule.agenda.flushed();
         if let Task::Flush { immutable, .. } = &job.task
             && let Err(error) = self.wal.release(immutable.last)
@@ -244,9 +309,12 @@ impl Scheduler {
             // removes them.
             tracing::warn!(%error, "WAL segment removal failed");
         }
+        drop(schedule);
+        unit.published(edit);
     }
 
-    fn install_flush(&self, job: &mut Job) -> Result<()> {
+    /// Installs the output of a flush as the run with that number. Returns the number of the edit.
+    fn install_flush(&self, job: &mut Job, run: RunId) -> Result<EditNumber> {
         let Task::Flush { immutable, input } = &job.task else {
             panic!("only a flush is installed as a whole: {job:?}")
         };
@@ -257,10 +325,10 @@ impl Scheduler {
             slices.extend(moved.iter().cloned().chain(edits::whole(tables)));
         }
         let version = self.manifest.version();
-        changes.extend(edits::installed(self.tree.of(&version), *input, self.manifest.new_run_id(), slices));
+        changes.extend(edits::installed(self.tree.of(&version), *input, run, slices));
         changes.push(Change::FlushedThrough { tree: self.tree.id(), sequence: immutable.last });
         changes.push(Change::WalDurable { position: self.wal.durable_after(immutable.last).0 });
-        self.install(changes)?;
+        let edit = self.install(changes)?.edit_number();
         self.flush_retry.succeeded();
         self.database.health.report_recovery(Activity::Flush);
         let tables: Vec<TableMeta> = job.done.iter_mut().flat_map(|done| done.output.installed()).collect();
@@ -274,7 +342,7 @@ impl Scheduler {
         self.database.events.post(|| Event::FlushEnded { entries, raw_bytes: raw_bytes_in, file_bytes, elapsed });
         self.counters.level_bytes.add(1, raw_bytes(&tables));
         tracing::debug!(through = immutable.last.0, "flush finished");
-        Ok(())
+        Ok(edit)
     }
 
     /// Notes that a part has handed over what it copied.
@@ -314,6 +382,18 @@ impl Scheduler {
         // Whoever sleeps would not know of the pause's end.
         self.wake();
     }
+}
+
+/// Ends a unit by the outcome of its edit.
+fn finish(unit: Unit<'_>, outcome: Result<EditNumber>) -> Result<()> {
+    match outcome {
+        Ok(edit) => unit.published(edit),
+        Err(error) => {
+            unit.failed(&error);
+            return Err(error);
+        }
+    }
+    Ok(())
 }
 
 /// Result of one step of a part.

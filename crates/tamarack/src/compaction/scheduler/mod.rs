@@ -70,6 +70,7 @@ use crate::compaction::progress::{BackgroundSnapshot, JobProgress};
 use crate::compaction::retry::{self, Retry};
 use crate::compaction::schedule::Schedule;
 use crate::compaction::speed::CopySpeed;
+use crate::compaction::tree_filter::TreeFilter;
 use crate::database::{Activity, Database};
 use crate::error::{Error, Result};
 use crate::format::edit::{Change, KeyRange};
@@ -138,6 +139,8 @@ pub struct Scheduler {
     reserve: Arc<Reserve>,
     settings: SchedulerSettings,
     filters: FilterRebuild,
+    /// The filter over the whole tree, if one is chosen.
+    tree_filter: TreeFilter,
     /// Jobs in progress and the agenda. Edits that begin or end a job, or change the shape, are
     /// installed under this lock.
     schedule: Mutex<Schedule>,
@@ -232,6 +235,7 @@ impl Scheduler {
             output_context.clone(),
             counters.clone(),
         );
+        let tree_filter = TreeFilter::new(tree.clone(), tables.storage().account().clone());
         let workers = OnceLock::new();
         let scheduler = Self {
             env,
@@ -245,6 +249,7 @@ impl Scheduler {
             throttle,
             reserve,
             filters,
+            tree_filter,
             settings,
             schedule,
             flush_retry,
@@ -399,7 +404,35 @@ impl Scheduler {
     /// [`crate::Error::Stopped`] if writing has stopped.
     pub fn wait_for_filter_rebuild(&self) -> Result<()> {
         self.schedule.lock().refuse_if_paused()?;
-        self.filters.wait(|| self.filter_view(), || self.schedule.lock().agenda.is_paused())
+        let is_ready = |view: &View| self.tree_filter.is_settled(self.filters.chosen(), &view.shape);
+        self.filters.wait(|| self.filter_view(), is_ready, || self.schedule.lock().agenda.is_paused())
+    }
+
+    /// One step of the filter worker: tables' filters first, then the one over the whole tree.
+    pub(super) fn filter_step(&self) -> Progress {
+        let Some(view) = self.filter_view() else { return Progress::Idle };
+        let shape = view.shape.clone();
+        let progress = self.filters.step(view);
+        if !matches!(progress, Progress::More) && self.tree_filter.step(self.filters.chosen(), &shape) {
+            return Progress::More;
+        }
+        self.database.progress.notify();
+        progress
+    }
+
+    /// Checks that the filter over the whole tree, if there is one, has the entries of the runs.
+    ///
+    /// # Errors
+    /// [`crate::Error::Corruption`] if entries are missing or too many; errors of reading digests.
+    pub fn verify_tree_filter(&self) -> Result<()> {
+        match self.tree_filter.compare()? {
+            (0, None | Some(0)) => Ok(()),
+            (missing, excess) => {
+                let what =
+                    format!("the filter over the whole tree lacks {missing} entries and has {excess:?} too many");
+                Err(Error::corruption(self.output_context.dir(), 0, what))
+            }
+        }
     }
 
     /// Returns the input of the filter decider. `None` while compactions are paused, or while the

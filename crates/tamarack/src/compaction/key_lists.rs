@@ -1,0 +1,126 @@
+//! [`KeyLists`]: which keys a job has merged since its last handover, and from which inputs, for a
+//! filter over the whole tree.
+//!
+//! ```text
+//! key      inputs that had it   kept?     entries of the filter
+//! apple    1 (the owner)        yes       unchanged
+//! fig      0, 1                 yes       remove that of 0
+//! pear     0, 2                 yes       insert one of the output, remove those of 0 and 2
+//! plum     1, 2                 dropped   remove both
+//! ```
+//!
+//! The output has the LID of the owner, if there is one ([`crate::tree::level_ids`]). A memtable
+//! has no entries in the filter.
+//!
+//! Tests: here; `tests/suite/chucky.rs`.
+
+use std::sync::Arc;
+
+use tamarack_filter::Digest;
+
+use crate::format::edit::RunId;
+use crate::memory::{Account, Charge, MemoryPart};
+
+/// The keys of a part since its last handover. See the module's documentation.
+#[derive(Debug)]
+pub(super) struct KeyLists {
+    /// The number of the filter that they are for.
+    pub(super) epoch: u64,
+    /// Digests of keys that need an entry of the output.
+    pub(super) inserts: Vec<Digest>,
+    /// Digests of keys that an input has no longer, and the number of that input.
+    pub(super) removes: Vec<(Digest, u16)>,
+    /// The run that each input is, by number; `None` for a memtable.
+    pub(super) inputs: Vec<Option<RunId>>,
+    /// The number of the input whose LID the output shares.
+    owner: Option<usize>,
+    /// The key that is being merged; meaningless if `having` is empty.
+    key: Vec<u8>,
+    /// The inputs that have it.
+    having: Vec<u16>,
+    /// True if a version of it is kept.
+    is_kept: bool,
+    charge: Charge,
+}
+
+impl KeyLists {
+    /// Makes empty lists.
+    pub(super) fn new(epoch: u64, inputs: Vec<Option<RunId>>, owner: Option<RunId>, account: &Arc<Account>) -> Self {
+        let owner = owner.and_then(|owner| inputs.iter().position(|input| *input == Some(owner)));
+        let (inserts, removes, key, having) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let charge = account.charge(MemoryPart::Compactions, 0);
+        Self { epoch, inserts, removes, inputs, owner, key, having, is_kept: false, charge }
+    }
+
+    /// The run whose LID the output shares.
+    pub(super) fn owner(&self) -> Option<RunId> {
+        self.owner.and_then(|owner| self.inputs[owner])
+    }
+
+    /// Notes an entry of the input with that number, in entry order.
+    pub(super) fn note(&mut self, input: usize, key: &[u8], is_kept: bool) {
+        if self.having.is_empty() || self.key != key {
+            self.end_key();
+            self.key.clear();
+            self.key.extend_from_slice(key);
+        }
+        if !self.having.contains(&(input as u16)) {
+            self.having.push(input as u16);
+        }
+        self.is_kept |= is_kept;
+    }
+
+    /// Completes the lists: the key that was noted last has no more entries.
+    pub(super) fn finish(&mut self) {
+        self.end_key();
+        let bytes = size_of_val(&*self.inserts) + size_of_val(&*self.removes);
+        self.charge.set(bytes);
+    }
+
+    fn end_key(&mut self) {
+        let is_owners = |input: &u16| self.owner == Some(usize::from(*input));
+        let has_owner = self.having.iter().any(is_owners);
+        if !(self.having.is_empty() || has_owner && self.is_kept && self.having.len() == 1) {
+            let digest = Digest::of(&self.key);
+            if self.is_kept && !has_owner {
+                self.inserts.push(digest);
+            }
+            let gone = self.having.iter().copied().filter(|input| {
+                let is_run = self.inputs[usize::from(*input)].is_some();
+                is_run && !(self.is_kept && self.owner == Some(usize::from(*input)))
+            });
+            self.removes.extend(gone.map(|input| (digest, input)));
+        }
+        self.having.clear();
+        self.is_kept = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::Budget;
+
+    /// The table of the module's documentation, and a memtable.
+    #[test]
+    fn lists_say_what_changes() {
+        let inputs = vec![Some(RunId(7)), Some(RunId(8)), Some(RunId(9)), None];
+        let mut lists = KeyLists::new(1, inputs, Some(RunId(8)), &Account::new(Budget::unlimited()));
+        for (key, having, is_kept) in [
+            ("apple", &[1_usize, 1][..], true),
+            ("fig", &[0, 1, 1], true),
+            ("pear", &[2, 0], true),
+            ("plum", &[1, 2], false),
+            ("quince", &[3], true),
+            ("yam", &[3, 1], true),
+            ("zucchini", &[3], false),
+        ] {
+            having.iter().for_each(|input| lists.note(*input, key.as_bytes(), is_kept));
+        }
+        lists.finish();
+        let digest = |key: &str| Digest::of(key.as_bytes());
+        assert_eq!(lists.inserts, ["pear", "quince"].map(digest));
+        let removes = [("fig", 0), ("pear", 2), ("pear", 0), ("plum", 1), ("plum", 2)];
+        assert_eq!(lists.removes, removes.map(|(key, input)| (digest(key), input)));
+    }
+}

@@ -1,0 +1,332 @@
+//! [`LevelIds`]: the names that a filter over the whole tree has for runs, and [`FilterView`]: what
+//! a state of the tree has of that, for lookups.
+//!
+//! ```text
+//! digest ─► partition ─► LIDs ─► runs of this state, young to old ─► search
+//!                                unlisted runs, always ──────┘
+//! ```
+//!
+//! A **level ID (LID)** belongs to a run and stays with it, whatever level the run moves to. It is
+//! one of the class of the run's level when the run is made; if runs outnumber the LIDs of a class,
+//! some share one. A run without a LID is **unlisted**: the filter has no entries of it, or not
+//! all, so lookups search it always. Runs are unlisted that no one has listed yet.
+//!
+//! # Invariant
+//!
+//! If key k is in run r of a published state whose edit is not older than the generation, then r is
+//! unlisted, or the partition of k is not ready, or the partition has an entry of k with the LID of
+//! r.
+//!
+//! The output of a compaction shares the LID of one of its inputs, the **owner**, which is decided
+//! once for each output. Keys that it takes over from the owner need no change of the filter.
+//!
+//! Tests: `tests/suite/chucky.rs`; lockstep histories.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use tamarack_env::sync::atomic::{AtomicU64, Ordering};
+use tamarack_filter::Digest;
+use tamarack_filter::chucky::{Code, Shares};
+use tamarack_model::Shape;
+use tamarack_model::filter::chucky::{self, Classes};
+
+use super::run::Run;
+use super::slice::Slice;
+use super::table_file::TableFile;
+use super::version::TreeVersion;
+use crate::cuckoo::Directory;
+use crate::format::edit::RunId;
+use crate::format::meta::EditNumber;
+
+/// A level ID.
+pub type Lid = u16;
+
+/// A code is made anew if it makes more of the buckets rare, as a share, and the shape is another.
+const RARE_MAX: f64 = 0.005;
+
+/// Runs that a lookup searches, at most; beyond that it searches all runs.
+pub const FEW_MAX: usize = 20;
+
+/// The LIDs of a tree's runs, and the filter's partitions.
+#[derive(Debug)]
+pub struct LevelIds {
+    /// Number of the filter among all that the tree has had; at least 1.
+    pub epoch: u64,
+    /// The code of its buckets.
+    pub code: Arc<Code>,
+    /// The classes of LIDs.
+    pub classes: Classes,
+    /// The shape that the code was made for.
+    shape: Shape,
+    /// The partitions.
+    pub directory: Directory,
+    /// A run that is being listed, its LID, and those of its tables of which all keys have entries.
+    pub arriving: Option<(RunId, Lid, Vec<Arc<TableFile>>)>,
+    /// True if entries may be left of keys that are in no run any more.
+    pub has_leftovers: bool,
+    lids: BTreeMap<RunId, Lid>,
+    /// Outputs of compactions, and the input whose LID each one shares.
+    owners: BTreeMap<RunId, Option<RunId>>,
+    /// Runs that will not be listed.
+    unlistable: BTreeSet<RunId>,
+    /// The edit of the last handover of which entries were removed.
+    generation: Arc<AtomicU64>,
+}
+
+/// The part of a tree's state that lookups find runs by.
+#[derive(Debug)]
+pub struct FilterView {
+    epoch: u64,
+    code: Arc<Code>,
+    directory: Directory,
+    generation: Arc<AtomicU64>,
+    /// Young to old.
+    runs: Box<[Arc<Run>]>,
+    /// Where the runs of each LID begin in `positions`; one more at the end.
+    starts: Box<[u16]>,
+    positions: Box<[u16]>,
+    unlisted: Box<[u16]>,
+}
+
+/// Positions of runs, young to old.
+#[derive(Clone, Copy, Debug)]
+pub struct FewRuns {
+    positions: [u16; FEW_MAX],
+    count: usize,
+    next: usize,
+}
+
+impl LevelIds {
+    /// Makes a filter without partitions, for a tree whose runs are all unlisted.
+    pub fn new(epoch: u64, code: Arc<Code>, classes: Classes, shape: Shape, directory: Directory) -> Self {
+        Self {
+            epoch,
+            code,
+            classes,
+            shape,
+            directory,
+            arriving: None,
+            has_leftovers: false,
+            lids: BTreeMap::new(),
+            owners: BTreeMap::new(),
+            unlistable: BTreeSet::new(),
+            generation: Arc::new(AtomicU64::new(0)),
+        }
+    }
+
+    /// True if the code is good for `tree`, which has, or is to take, this shape: each level has
+    /// enough LIDs, and few buckets are rare, or no other code is made for this shape.
+    pub fn fits(&self, shape: &Shape, tree: &TreeVersion) -> bool {
+        let (lids, levels) = (self.classes.lids(), shape.last());
+        let wanted = Classes::of(shape);
+        let has_lids =
+            levels <= lids.len() && wanted.lids()[..levels].iter().zip(lids).all(|(runs, lids)| runs <= lids);
+        has_lids && (self.shape == *shape || self.rare_share(tree) <= RARE_MAX)
+    }
+
+    /// The share of buckets that are rare, with the listed runs of `tree`.
+    fn rare_share(&self, tree: &TreeVersion) -> f64 {
+        let mut entries = vec![0.0; self.classes.lids().len()];
+        for run in tree.runs() {
+            let class = |lid: Lid| (0..entries.len()).find(|class| self.code.lids_of_class(*class).contains(&lid));
+            if let Some(class) = self.lid(run.id()).and_then(class) {
+                let of_slice = |slice: &Slice| slice.share_of(slice.table().meta().entries);
+                entries[class] += run.slices().iter().map(of_slice).sum::<u64>() as f64;
+            }
+        }
+        if entries.iter().sum::<f64>() == 0.0 { 0.0 } else { self.code.rare_share(&Shares::new(entries)) }
+    }
+
+    /// The LID of a run; `None` if it is unlisted.
+    pub fn lid(&self, run: RunId) -> Option<Lid> {
+        self.lids.get(&run).copied()
+    }
+
+    /// A LID for a run in a level of a tree with so many levels: of those of its class the one that
+    /// fewest runs have.
+    pub fn free_lid(&self, level: usize, levels: usize) -> Lid {
+        let class = self.classes.of_level(level, levels.max(level));
+        let arriving = self.arriving.iter().map(|(_, lid, _)| *lid);
+        let taken: Vec<Lid> = self.lids.values().copied().chain(arriving).collect();
+        let runs_of = |lid: &Lid| taken.iter().filter(|taken| *taken == lid).count();
+        self.code.lids_of_class(class).min_by_key(runs_of).expect("a class has a LID")
+    }
+
+    /// Gives a run a LID.
+    pub fn list(&mut self, run: RunId, lid: Lid) {
+        self.lids.insert(run, lid);
+    }
+
+    /// Takes its LID from a run, for ever if `is_lost`.
+    pub fn unlist(&mut self, run: RunId, is_lost: bool) {
+        self.lids.remove(&run);
+        if is_lost {
+            self.unlistable.insert(run);
+            self.has_leftovers = true;
+        }
+    }
+
+    /// Keeps a run from being listed.
+    pub fn refuse(&mut self, run: RunId) {
+        self.unlistable.insert(run);
+    }
+
+    /// True if a run may be listed.
+    pub fn is_listable(&self, run: RunId) -> bool {
+        !self.unlistable.contains(&run)
+    }
+
+    /// The input whose LID the output of a compaction shares: the largest listed one, if its class
+    /// is that of the output's level.
+    pub fn owner_of(&mut self, output: RunId, inputs: &[RunId], tree: &TreeVersion) -> Option<RunId> {
+        let (level, levels) = (tree.run(output).map_or(1, |(_, level, _)| level as usize), tree.levels().len());
+        let class = self.code.lids_of_class(self.classes.of_level(level, levels.max(level)));
+        let lids = &self.lids;
+        *self.owners.entry(output).or_insert_with(|| {
+            // An output that has a LID of its own, which came before its compaction went on.
+            let fits = |run: &RunId| lids.get(run).is_some_and(|lid| class.contains(lid));
+            let bytes = |run: &RunId| tree.run(*run).map_or(0, |(run, ..)| run.raw_bytes());
+            inputs.iter().copied().filter(|_| !lids.contains_key(&output)).filter(fits).max_by_key(bytes)
+        })
+    }
+
+    /// Forgets runs that the tree does not have.
+    pub fn forget_all_but(&mut self, tree: &TreeVersion) {
+        self.lids.retain(|run, _| tree.run(*run).is_some());
+        self.owners.retain(|run, _| tree.run(*run).is_some());
+        self.unlistable.retain(|run| tree.run(*run).is_some());
+    }
+
+    /// Raises the generation to `edit`, before entries are removed that states before that edit
+    /// need.
+    pub fn raise_generation(&self, edit: EditNumber) {
+        // Pairs with the load in `FilterView::find`: whoever sees an entry gone, which is removed
+        // with release, sees this.
+        self.generation.fetch_max(edit.0, Ordering::Release);
+    }
+
+    /// What a state with that tree has of the filter.
+    pub fn view(&self, tree: &TreeVersion) -> Arc<FilterView> {
+        let runs: Box<[Arc<Run>]> = tree.runs().cloned().collect();
+        let lid_count = (0..self.classes.lids().len()).map(|class| self.code.lids_of_class(class).end).max();
+        let mut by_lid = vec![Vec::new(); usize::from(lid_count.unwrap_or(0))];
+        let mut unlisted = Vec::new();
+        for (run, position) in runs.iter().zip(0..).filter(|(run, _)| !run.is_empty()) {
+            match self.lid(run.id()) {
+                Some(lid) => by_lid[usize::from(lid)].push(position),
+                None => unlisted.push(position),
+            }
+        }
+        let mut starts = vec![0];
+        starts.extend(by_lid.iter().scan(0, |end, runs: &Vec<u16>| {
+            *end += runs.len() as u16;
+            Some(*end)
+        }));
+        Arc::new(FilterView {
+            epoch: self.epoch,
+            code: self.code.clone(),
+            directory: self.directory.clone(),
+            generation: self.generation.clone(),
+            runs,
+            starts: starts.into(),
+            positions: by_lid.concat().into(),
+            unlisted: unlisted.into(),
+        })
+    }
+}
+
+impl FilterView {
+    /// Number of the filter among all that the tree has had.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// The run at a position.
+    #[inline]
+    pub fn run(&self, position: u16) -> &Arc<Run> {
+        &self.runs[usize::from(position)]
+    }
+
+    /// The runs that may have a key, in the state with that edit, which this view is of. `None` if
+    /// all may: the key's partition is not ready, the state is too old for the filter, or they are
+    /// many.
+    #[inline]
+    pub fn find(&self, digest: Digest, edit: EditNumber) -> Option<FewRuns> {
+        let (partition, place) = self.directory.find(digest)?;
+        let candidates = partition.candidates(place);
+        // Pairs with `LevelIds::raise_generation`. The loads of `candidates` acquire.
+        if self.generation.load(Ordering::Acquire) > edit.0 {
+            return None;
+        }
+        let mut few = FewRuns { positions: [0; FEW_MAX], count: 0, next: 0 };
+        for &position in &self.unlisted {
+            few.add(position)?;
+        }
+        for lid in candidates.iter().map(usize::from) {
+            for &position in &self.positions[usize::from(self.starts[lid])..usize::from(self.starts[lid + 1])] {
+                few.add(position)?;
+            }
+        }
+        Some(few)
+    }
+
+    /// For each listed run, the predicted false positives of a lookup in it, and its share of the
+    /// filter's bits; `entries` gives the entries of a run. Empty while partitions are not ready.
+    pub fn predicted(&self, entries: impl Fn(&Run) -> u64) -> BTreeMap<RunId, (f64, u64)> {
+        let (mut buckets, mut present) = (0, 0);
+        for (_, partition) in self.directory.partitions() {
+            let Some(partition) = partition else { return BTreeMap::new() };
+            (buckets, present) = (buckets + partition.buckets(), present + partition.entries());
+        }
+        let slots = self.code.slots();
+        let (load, all) = (present as f64 / (buckets * slots) as f64, present.max(1) as f64);
+        let mut predicted = BTreeMap::new();
+        for (lid, bounds) in self.starts.windows(2).enumerate() {
+            let runs = &self.positions[usize::from(bounds[0])..usize::from(bounds[1])];
+            let shares: Vec<f64> = runs.iter().map(|run| entries(self.run(*run)) as f64 / all).collect();
+            // An entry of one run leads to all that share the LID.
+            let rate = chucky::rate(slots, load, shares.iter().sum(), self.code.fingerprint_bits_of(lid as Lid).into());
+            for (run, share) in runs.iter().zip(shares) {
+                let bits = share * (buckets * u64::BITS as usize) as f64;
+                predicted.insert(self.run(*run).id(), (rate, bits as u64));
+            }
+        }
+        predicted
+    }
+
+    /// True if the filter does not know a run.
+    #[inline]
+    pub fn is_unlisted(&self, position: u16) -> bool {
+        !self.unlisted.is_empty() && self.unlisted.contains(&position)
+    }
+}
+
+impl FewRuns {
+    /// Adds a position in its place, once; `None` if there are too many.
+    #[inline]
+    fn add(&mut self, position: u16) -> Option<()> {
+        let at = self.positions[..self.count].iter().take_while(|other| **other < position).count();
+        if self.positions[..self.count].get(at) == Some(&position) {
+            return Some(());
+        }
+        if self.count == FEW_MAX {
+            return None;
+        }
+        self.positions.copy_within(at..self.count, at + 1);
+        self.positions[at] = position;
+        self.count += 1;
+        Some(())
+    }
+}
+
+impl Iterator for FewRuns {
+    type Item = u16;
+
+    #[inline]
+    fn next(&mut self) -> Option<u16> {
+        let position = *self.positions[..self.count].get(self.next)?;
+        self.next += 1;
+        Some(position)
+    }
+}
