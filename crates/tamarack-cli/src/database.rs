@@ -56,7 +56,7 @@ pub(crate) fn compaction_arguments() -> [Arg; 6] {
         Arg::new("filter")
             .long("filter")
             .value_name("FILTER")
-            .help("Bloom filters: blocked:bits=10 (one cache line per probe),\nbloom:bits=10 (fewer false positives, more cache lines),\nelastic:bits=10 (more memory for SSTables that are looked up\nmore often), or none; bits per key, above 0 and up to 64.\n,allocation=monkey gives small runs more bits than large ones,\n,allocation=observed also follows where lookups find keys\n[default: that of the database;\nblocked:bits=10,allocation=monkey for a new one]")
+            .help("Bloom filters: blocked:bits=10 (one cache line per probe),\nbloom:bits=10 (fewer false positives, more cache lines),\nelastic:bits=10 (more memory for SSTables that are looked up\nmore often), or none; bits per key, above 0 and up to 64;\nchucky:bits=12 (one filter for the whole tree, of at least\n10 bits, for trees of many runs).\n,allocation=monkey gives small runs more bits than large ones,\n,allocation=observed also follows where lookups find keys\n[default: that of the database;\nblocked:bits=10,allocation=monkey for a new one]")
             .value_parser(value_parser!(String)),
         Arg::new(NO_DIGESTS)
             .long(NO_DIGESTS)

@@ -40,7 +40,7 @@ use tamarack_model::filter::chucky::{self, Classes};
 
 use crate::compaction::key_lists::KeyLists;
 use crate::compaction::task::Task;
-use crate::cuckoo::{Directory, EntryChange, Interval, Partition};
+use crate::cuckoo::{Directory, EntryChange, Interval, Partition, Place};
 use crate::error::{Error, Result};
 use crate::format::edit::{CompactionId, RunId, SliceSpec};
 use crate::format::meta::EditNumber;
@@ -63,7 +63,7 @@ const EVERYTHING: (Digest, Digest) = (Digest::from_stored(0), Digest::from_store
 
 /// All partitions are made anew if so many of their entries, as a share, are of keys that are in no
 /// run any more.
-const LEFTOVERS: f64 = 0.02;
+const LEFTOVERS: f64 = 0.005;
 
 /// FilterEntries of the partitions that are made at a time.
 const ENTRIES_AT_A_TIME: u64 = 128 << 10;
@@ -342,10 +342,10 @@ impl TreeFilter {
             };
             return halves.into_iter().flat_map(of_half).collect();
         }
-        let partition = Partition::new(code.clone(), buckets).charged(&self.account);
-        for (digest, lid) in made {
-            partition.change(interval.place(&partition, *digest), EntryChange::Insert(*lid));
-        }
+        let entries = |partition: &Partition, insert: &mut dyn FnMut(Place, Lid)| {
+            made.iter().for_each(|(digest, lid)| insert(interval.place(partition, *digest), *lid));
+        };
+        let partition = Partition::filled(code.clone(), buckets, entries).charged(&self.account);
         vec![(interval, Arc::new(partition))]
     }
 
@@ -370,7 +370,10 @@ impl TreeFilter {
         if !self.tree.level_ids(|ids| ids.as_ref().is_some_and(fits)) {
             return self.begin_filter(&mut gate, slots, shape);
         }
-        self.tree.level_ids(|ids| of(ids).forget_all_but(self.tree.pin().tree()));
+        self.tree.level_ids(|ids| {
+            of(ids).set_levels(shape.last());
+            of(ids).forget_all_but(state.tree());
+        });
         let entries = self.entries_of_tree();
         let directory = self.directory();
         let missing = directory.partitions().filter(|(_, partition)| partition.is_none()).map(|(at, _)| at);
@@ -442,10 +445,9 @@ impl TreeFilter {
         let partitions = self.entries_of_tree() / entries_max(slots, BUCKETS_MAX / 2);
         let before = self.tree.change_filter(|present, tree| {
             let mut ids = LevelIds::new(gate.epoch, code, classes, shape.clone(), Directory::new(partitions));
-            let levels = tree.levels().len();
             for run in tree.runs().filter(|run| !run.is_empty()) {
                 if run.slices().iter().all(|slice| slice.table().has_digests()) {
-                    let lid = ids.free_lid(level_of(tree, run.id()), levels);
+                    let lid = ids.free_lid(level_of(tree, run.id()));
                     ids.list(run.id(), lid);
                     ids.has_leftovers |= !run.slices().iter().all(is_whole);
                 } else {
@@ -465,11 +467,10 @@ impl TreeFilter {
         let tree = state.tree();
         let arriving = self.tree.level_ids(|ids| of(ids).arriving.clone());
         let Some((run, lid, done)) = arriving else {
-            let levels = tree.levels().len();
             let begun = self.tree.level_ids(|ids| {
                 let ids = of(ids);
                 let run = next_to_list(ids, tree)?;
-                ids.arriving = Some((run, ids.free_lid(level_of(tree, run), levels), Vec::new()));
+                ids.arriving = Some((run, ids.free_lid(level_of(tree, run)), Vec::new()));
                 Some(run)
             });
             return begun.is_some();
@@ -627,7 +628,7 @@ fn lid_for(ids: &mut LevelIds, output: Output, tree: &TreeVersion) -> (Option<Li
     let lid = match owner {
         _ if !is_new => None,
         Some(owner) => ids.lid(owner),
-        None => Some(ids.free_lid(level, tree.levels().len())),
+        None => Some(ids.free_lid(level)),
     };
     match lid {
         Some(lid) => ids.list(run, lid),

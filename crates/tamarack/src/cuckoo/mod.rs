@@ -52,4 +52,4 @@ mod schedules;
 mod tests;
 
 pub use directory::{Directory, Interval};
-pub use partition::{EntryChange, Partition};
+pub use partition::{EntryChange, Partition, Place};

@@ -54,6 +54,14 @@ pub struct Place {
     buckets: [usize; 2],
 }
 
+impl Place {
+    /// The two buckets, or the one if both are the same.
+    fn distinct(self) -> impl Iterator<Item = usize> + use<> {
+        let [first, other] = self.buckets;
+        std::iter::once(first).chain((other != first).then_some(other))
+    }
+}
+
 /// A change of one entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryChange {
@@ -148,6 +156,65 @@ fn summary_bit(digest: u64) -> u64 {
     1 << (digest >> 16 & 63)
 }
 
+/// A move of an entry from one bucket to another.
+type Move = (usize, usize, BucketSlot);
+
+/// The moves that make space for a key, in their order, and the bucket of the key that has an empty
+/// slot then. Breadth first, from the key's buckets to the first one that has space; `None` if that
+/// is too far.
+fn find_way(
+    code: &Code,
+    buckets: usize,
+    place: Place,
+    bucket: impl Fn(usize) -> Bucket,
+    has_space: impl Fn(usize) -> bool,
+) -> Option<(Vec<Move>, usize)> {
+    /// A bucket that could give an entry to another one.
+    struct Step {
+        bucket: usize,
+        /// The step before, and the entry that goes from there to here.
+        from: Option<(usize, BucketSlot)>,
+    }
+    let mut steps: Vec<Step> = place.distinct().map(|bucket| Step { bucket, from: None }).collect();
+    let mut waiting: VecDeque<usize> = (0..steps.len()).collect();
+    while let Some(at) = waiting.pop_front() {
+        let here = steps[at].bucket;
+        for moved in bucket(here).slots().iter().copied().filter(|slot| *slot != BucketSlot::EMPTY) {
+            let other = other_bucket(here, code.first_bits(moved), buckets);
+            if steps.iter().any(|step| step.bucket == other) {
+                continue;
+            }
+            steps.push(Step { bucket: other, from: Some((at, moved)) });
+            if !has_space(other) {
+                if steps.len() >= SEARCHED_MAX {
+                    return None;
+                }
+                waiting.push_back(steps.len() - 1);
+                continue;
+            }
+            // From the free end on.
+            let (mut to, mut moves) = (steps.len() - 1, Vec::new());
+            while let Some((from, moved)) = steps[to].from {
+                moves.push((steps[from].bucket, steps[to].bucket, moved));
+                to = from;
+            }
+            return Some((moves, steps[to].bucket));
+        }
+    }
+    None
+}
+
+/// True if a whole bucket's slots have the key's fingerprint already, where `matching` counts them
+/// in a bucket. Further ones would only push other entries around.
+fn is_crowded(code: &Code, place: Place, matching: impl Fn(usize) -> usize) -> bool {
+    place.distinct().map(matching).sum::<usize>() >= code.slots()
+}
+
+/// The number of slots that have the fingerprint.
+fn matching(code: &Code, bucket: &Bucket, fingerprint: Fingerprint) -> usize {
+    bucket.slots().iter().filter(|slot| code.slot(slot.lid, fingerprint) == **slot).count()
+}
+
 /// Some thousand buckets, and what did not fit into them.
 #[derive(Debug)]
 pub struct Partition {
@@ -179,6 +246,45 @@ impl Partition {
             entries: Mutex::new(Rank::FilterPartition, 0),
             charge: Charge::default(),
         }
+    }
+
+    /// A partition with entries, which `entries` gives with the place of each one. Each bucket is
+    /// encoded once, so this takes a fraction of the time of as many insertions.
+    pub fn filled(code: Arc<Code>, buckets: usize, entries: impl Fn(&Self, &mut dyn FnMut(Place, u16))) -> Self {
+        let mut this = Self::new(code, buckets);
+        let mut plain = vec![Bucket::empty(this.code.slots()); buckets];
+        let (mut stash, mut count) = (Stash::default(), 0);
+        entries(&this, &mut |place, lid| {
+            count += 1;
+            let slot = this.code.slot(lid, place.fingerprint);
+            if place.distinct().any(|bucket| plain[bucket].insert(slot)) {
+                return;
+            }
+            let crowded = is_crowded(&this.code, place, |at| matching(&this.code, &plain[at], place.fingerprint));
+            let has_space = |bucket: usize| plain[bucket].empty_slots() > 0;
+            let way = (!crowded).then(|| find_way(&this.code, buckets, place, |bucket| plain[bucket], has_space));
+            let Some((moves, free)) = way.flatten() else { return stash.insert(place, lid) };
+            for (from, to, moved) in moves {
+                assert!(plain[to].insert(moved) && plain[from].remove(moved), "{moved:?} goes from {from} to {to}");
+            }
+            assert!(plain[free].insert(slot), "a slot of bucket {free} is empty now");
+        });
+        let mut rare: Vec<Rare> = this.rare.iter().map(|_| Rare::default()).collect();
+        for (at, bucket) in plain.iter().enumerate().filter(|(_, bucket)| bucket.empty_slots() < this.code.slots()) {
+            let bits = match this.code.encode(bucket) {
+                Encoded::Frequent(bits) => bits,
+                Encoded::Rare(bits, fingerprints) => {
+                    rare[at / BUCKETS_PER_RARE].0.push(((at, bits), fingerprints));
+                    bits
+                }
+            };
+            *this.buckets[at].get_mut() = bits;
+        }
+        this.rare = rare.into_iter().map(ArcSwap::from_pointee).collect();
+        *this.summary.get_mut() = stash.summary();
+        this.stash = ArcSwap::from_pointee(stash);
+        *this.entries.lock() = count;
+        this
     }
 
     /// Charges its memory to `account`.
@@ -220,7 +326,7 @@ impl Partition {
             // Pairs with the counts of `move_entry` and `empty_stash`.
             let moves = self.moves.load(Ordering::Acquire);
             let mut candidates = Candidates::default();
-            for bucket in self.buckets_of(place) {
+            for bucket in place.distinct() {
                 self.look(bucket, place.fingerprint, &mut candidates);
             }
             if self.summary.load(Ordering::Acquire) & summary_bit(place.digest) != 0
@@ -275,12 +381,6 @@ impl Partition {
     #[inline]
     fn rare_of(&self, bucket: usize) -> &ArcSwap<Rare> {
         &self.rare[bucket / BUCKETS_PER_RARE]
-    }
-
-    /// The two buckets, or the one if both are the same.
-    fn buckets_of(&self, place: Place) -> impl Iterator<Item = usize> + use<> {
-        let [first, other] = place.buckets;
-        std::iter::once(first).chain((other != first).then_some(other))
     }
 
     /// Adds the LIDs of one bucket that the key may have.
@@ -348,17 +448,12 @@ impl Partition {
         self.set_stash(&stash);
     }
 
-    /// True if a whole bucket's slots have the key's fingerprint already. Further ones would only
-    /// push other entries around.
     fn is_crowded(&self, place: Place) -> bool {
-        let of = |bucket: usize| {
+        is_crowded(&self.code, place, |bucket| {
             let bits = self.buckets[bucket].load(Ordering::Relaxed);
-            self.code.matches(bits, place.fingerprint).map(Matches::count).unwrap_or_else(|| {
-                let slots = self.bucket(bucket);
-                slots.slots().iter().filter(|slot| self.code.slot(slot.lid, place.fingerprint) == **slot).count()
-            })
-        };
-        self.buckets_of(place).map(of).sum::<usize>() >= self.code.slots()
+            let of_frequent = self.code.matches(bits, place.fingerprint).map(Matches::count);
+            of_frequent.unwrap_or_else(|| matching(&self.code, &self.bucket(bucket), place.fingerprint))
+        })
     }
 
     fn has_empty_slot(&self, bucket: usize) -> bool {
@@ -376,42 +471,18 @@ impl Partition {
     }
 
     /// Moves entries out of the way of a new one, and puts it there; false if no place was found.
-    /// The way is found first, breadth first, so that few entries move, and none for nothing.
+    /// The way is found first, so that few entries move, and none for nothing.
     fn make_space(&self, place: Place, slot: BucketSlot) -> bool {
-        /// A bucket that could give an entry to another one.
-        struct Step {
-            bucket: usize,
-            /// The step before, and the entry that goes from there to here.
-            from: Option<(usize, BucketSlot)>,
+        let has_space = |bucket: usize| self.has_empty_slot(bucket);
+        let Some((moves, free)) = find_way(&self.code, self.buckets.len(), place, |at| self.bucket(at), has_space)
+        else {
+            return false;
+        };
+        for (from, to, moved) in moves {
+            self.move_entry(from, to, moved);
         }
-        let mut steps: Vec<Step> = self.buckets_of(place).map(|bucket| Step { bucket, from: None }).collect();
-        let mut waiting: VecDeque<usize> = (0..steps.len()).collect();
-        while let Some(at) = waiting.pop_front() {
-            let bucket = steps[at].bucket;
-            for moved in self.bucket(bucket).slots().iter().copied().filter(|slot| *slot != BucketSlot::EMPTY) {
-                let other = other_bucket(bucket, self.code.first_bits(moved), self.buckets.len());
-                if steps.iter().any(|step| step.bucket == other) {
-                    continue;
-                }
-                steps.push(Step { bucket: other, from: Some((at, moved)) });
-                if !self.has_empty_slot(other) {
-                    if steps.len() >= SEARCHED_MAX {
-                        return false;
-                    }
-                    waiting.push_back(steps.len() - 1);
-                    continue;
-                }
-                // From the free end on.
-                let mut to = steps.len() - 1;
-                while let Some((from, moved)) = steps[to].from {
-                    self.move_entry(steps[from].bucket, steps[to].bucket, moved);
-                    to = from;
-                }
-                assert!(self.put([steps[to].bucket; 2], slot), "a slot of bucket {} is empty now", steps[to].bucket);
-                return true;
-            }
-        }
-        false
+        assert!(self.put([free; 2], slot), "a slot of bucket {free} is empty now");
+        true
     }
 
     /// The copy, the count, the deletion: see the page on atomics.
@@ -445,7 +516,7 @@ impl Partition {
         }
         let old = self.code.slot(from, place.fingerprint);
         let new = to.map_or(BucketSlot::EMPTY, |to| self.code.slot(to, place.fingerprint));
-        let changed = self.buckets_of(place).any(|bucket| {
+        let changed = place.distinct().any(|bucket| {
             let mut slots = self.bucket(bucket);
             let done = slots.replace(old, new);
             if done {

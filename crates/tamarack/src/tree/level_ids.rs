@@ -59,6 +59,8 @@ pub struct LevelIds {
     pub classes: Classes,
     /// The shape that the code was made for.
     shape: Shape,
+    /// The levels of the present shape, from the last of which classes count.
+    levels: usize,
     /// The partitions.
     pub directory: Directory,
     /// A run that is being listed, its LID, and those of its tables of which all keys have entries.
@@ -104,6 +106,7 @@ impl LevelIds {
             epoch,
             code,
             classes,
+            levels: shape.last(),
             shape,
             directory,
             arriving: None,
@@ -143,10 +146,19 @@ impl LevelIds {
         self.lids.get(&run).copied()
     }
 
-    /// A LID for a run in a level of a tree with so many levels: of those of its class the one that
-    /// fewest runs have.
-    pub fn free_lid(&self, level: usize, levels: usize) -> Lid {
-        let class = self.classes.of_level(level, levels.max(level));
+    /// Notes how many levels the present shape has.
+    pub fn set_levels(&mut self, levels: usize) {
+        self.levels = levels;
+    }
+
+    /// The class of the runs in a level.
+    fn class_of(&self, level: usize) -> usize {
+        self.classes.of_level(level, self.levels.max(level))
+    }
+
+    /// A LID for a run in a level: of those of its class the one that fewest runs have.
+    pub fn free_lid(&self, level: usize) -> Lid {
+        let class = self.class_of(level);
         let arriving = self.arriving.iter().map(|(_, lid, _)| *lid);
         let taken: Vec<Lid> = self.lids.values().copied().chain(arriving).collect();
         let runs_of = |lid: &Lid| taken.iter().filter(|taken| *taken == lid).count();
@@ -180,8 +192,8 @@ impl LevelIds {
     /// The input whose LID the output of a compaction shares: the largest listed one, if its class
     /// is that of the output's level.
     pub fn owner_of(&mut self, output: RunId, inputs: &[RunId], tree: &TreeVersion) -> Option<RunId> {
-        let (level, levels) = (tree.run(output).map_or(1, |(_, level, _)| level as usize), tree.levels().len());
-        let class = self.code.lids_of_class(self.classes.of_level(level, levels.max(level)));
+        let level = tree.run(output).map_or(1, |(_, level, _)| level as usize);
+        let class = self.code.lids_of_class(self.class_of(level));
         let lids = &self.lids;
         *self.owners.entry(output).or_insert_with(|| {
             // An output that has a LID of its own, which came before its compaction went on.

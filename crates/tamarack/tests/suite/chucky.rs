@@ -75,6 +75,31 @@ fn a_growing_tree_has_the_entries_of_its_runs() -> Result<()> {
     Ok(())
 }
 
+/// Block reads of lookups of absent keys are the sum of the rates that statistics predict for the
+/// runs, within a tenth; the filter's bits for each entry are at most those that were chosen.
+#[test]
+fn false_positives_are_as_predicted() -> Result<()> {
+    for (policy, filter, bits) in [("tiering:T=4", "chucky:bits=12", 12.0), ("leveling:T=3", "chucky:bits=10", 10.0)] {
+        let env: Arc<dyn Env> = Arc::new(SimEnv::new(1));
+        let db = open(&env, 1000, filter, policy)?;
+        (0..40_000).try_for_each(|number| db.put(key(number), number.to_be_bytes()))?;
+        // Compactions may be late, so that runs outnumber the LIDs of their level.
+        db.reshape()?;
+        settle(&db)?;
+        let stats = db.stats();
+        let runs = || stats.levels.iter().flat_map(|level| &level.runs);
+        let predicted: f64 = runs().map(|run| run.filter_fpr).sum();
+        let measured = reads_of_absent(&db, 60_000)?;
+        println!("{policy}, {filter}: {predicted:.4} predicted, {measured:.4} measured");
+        assert!((measured / predicted - 1.0).abs() < 0.1, "{policy}, {filter}: {measured} instead of {predicted}");
+        let (of_filter, entries) =
+            runs().fold((0, 0), |(bits, entries), run| (bits + run.filter_bits, entries + run.entries));
+        // A partition that was just made has buckets for an eighth more; the mean has half of that.
+        assert!(of_filter as f64 / entries as f64 <= bits * 1.07, "{filter}: {of_filter} bits for {entries} entries");
+    }
+    Ok(())
+}
+
 /// Overwrites and deletes leave no entries behind, and a compaction of everything leaves those of
 /// one run.
 #[test]
