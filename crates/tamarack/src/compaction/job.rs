@@ -36,6 +36,7 @@ use crate::entry::{Entry, Sequence};
 use crate::error::Result;
 use crate::format::edit::{Key, KeyRange, RunId, SliceSpec};
 use crate::format::key_range::key_after;
+use crate::format::meta::TableMeta;
 use crate::memory::Account;
 use crate::memtable::Memtable;
 use crate::merge::{MergedSource, Piece, Retain, Source, Span, split};
@@ -122,6 +123,8 @@ pub(super) struct JobPart {
     pub(super) filter: Option<FilterSettings>,
     /// Raw bytes copied since the last handover, which a failure loses.
     pub(super) copied: u64,
+    /// Raw bytes that were copied, and have to be copied again.
+    pub(super) again: u64,
     /// True after its first step.
     pub(super) has_begun: bool,
     /// Bytes of the tables that it installed.
@@ -278,8 +281,8 @@ impl JobPart {
         table_bytes: u64,
         filter: Option<FilterSettings>,
     ) -> Self {
-        let (copied, has_begun, written, open, read_ahead) = (0, false, 0, None, Vec::new());
-        Self { job, task, range, moved, table_bytes, filter, copied, has_begun, written, open, read_ahead }
+        let (copied, again, has_begun, written, open, read_ahead) = (0, 0, false, 0, None, Vec::new());
+        Self { job, task, range, moved, table_bytes, filter, copied, again, has_begun, written, open, read_ahead }
     }
 
     /// Copies for a few milliseconds, until a table is full, or to the end of the range. `tree` is
@@ -388,6 +391,7 @@ impl JobPart {
     /// whole tree.
     pub(super) fn restart(&mut self) {
         self.read_ahead.clear();
+        self.again += std::mem::take(&mut self.copied);
         if let Some(open) = self.open.take() {
             open.output.discard();
         }
@@ -402,9 +406,9 @@ impl JobPart {
         })
     }
 
-    /// True if it has finished tables that were not handed over.
-    pub(super) fn has_tables(&self) -> bool {
-        self.open.as_ref().is_some_and(|open| !open.output.finished().is_empty())
+    /// Its finished tables that were not handed over.
+    pub(super) fn tables(&self) -> &[TableMeta] {
+        self.open.as_ref().map_or(&[], |open| open.output.finished())
     }
 
     /// Finishes the table being written.

@@ -32,8 +32,8 @@ pub(super) struct KeyLists {
     pub(super) removes: Vec<(Digest, u16)>,
     /// The run that each input is, by number; `None` for a memtable.
     pub(super) inputs: Vec<Option<RunId>>,
-    /// The number of the input whose LID the output shares.
-    owner: Option<usize>,
+    /// The run whose LID the output shares, and its number, if it is an input here.
+    owner: (Option<RunId>, Option<usize>),
     /// The key that is being merged; meaningless if `having` is empty.
     key: Vec<u8>,
     /// The inputs that have it.
@@ -46,7 +46,7 @@ pub(super) struct KeyLists {
 impl KeyLists {
     /// Makes empty lists.
     pub(super) fn new(epoch: u64, inputs: Vec<Option<RunId>>, owner: Option<RunId>, account: &Arc<Account>) -> Self {
-        let owner = owner.and_then(|owner| inputs.iter().position(|input| *input == Some(owner)));
+        let owner = (owner, owner.and_then(|owner| inputs.iter().position(|input| *input == Some(owner))));
         let (inserts, removes, key, having) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let charge = account.charge(MemoryPart::Compactions, 0);
         Self { epoch, inserts, removes, inputs, owner, key, having, is_kept: false, charge }
@@ -54,7 +54,7 @@ impl KeyLists {
 
     /// The run whose LID the output shares.
     pub(super) fn owner(&self) -> Option<RunId> {
-        self.owner.and_then(|owner| self.inputs[owner])
+        self.owner.0
     }
 
     /// Notes an entry of the input with that number, in entry order.
@@ -78,7 +78,7 @@ impl KeyLists {
     }
 
     fn end_key(&mut self) {
-        let is_owners = |input: &u16| self.owner == Some(usize::from(*input));
+        let is_owners = |input: &u16| self.owner.1 == Some(usize::from(*input));
         let has_owner = self.having.iter().any(is_owners);
         if !(self.having.is_empty() || has_owner && self.is_kept && self.having.len() == 1) {
             let digest = Digest::of(&self.key);
@@ -87,7 +87,7 @@ impl KeyLists {
             }
             let gone = self.having.iter().copied().filter(|input| {
                 let is_run = self.inputs[usize::from(*input)].is_some();
-                is_run && !(self.is_kept && self.owner == Some(usize::from(*input)))
+                is_run && !(self.is_kept && is_owners(input))
             });
             self.removes.extend(gone.map(|input| (digest, input)));
         }

@@ -43,14 +43,14 @@ use crate::compaction::task::Task;
 use crate::cuckoo::{Directory, EntryChange, Interval, Partition, Place};
 use crate::error::{Error, Result};
 use crate::format::edit::{CompactionId, RunId, SliceSpec};
-use crate::format::meta::EditNumber;
+use crate::format::meta::{EditNumber, TableMeta};
 use crate::memory::Account;
 use crate::tree::level_ids::{FilterView, LevelIds, Lid};
 use crate::tree::run::Run;
 use crate::tree::slice::Slice;
 use crate::tree::state::Tree;
 use crate::tree::table_file::TableFile;
-use crate::tree::version::TreeVersion;
+use crate::tree::version::{TreeVersion, Version};
 
 /// A partition with more buckets than this is replaced by two.
 const BUCKETS_MAX: usize = 8192;
@@ -82,6 +82,9 @@ struct Gate {
     epoch: u64,
     /// Slots of a bucket and a shape for which there is no code.
     impossible: Option<(usize, Shape)>,
+    /// Partitions that are to be made anew, to get rid of so many leftovers.
+    remaking: Vec<(Interval, u64)>,
+    leftovers: u64,
 }
 
 /// A change of the filter, until its edit is installed or fails. Nothing else changes it meanwhile.
@@ -105,6 +108,8 @@ struct Output {
     level: usize,
     /// The input whose LID it shares.
     owner: Option<RunId>,
+    /// True if its new tables have digests.
+    has_digests: bool,
 }
 
 impl TreeFilter {
@@ -133,53 +138,66 @@ impl TreeFilter {
     }
 
     /// Begins the unit of a handover of what a part has copied (then `lists` are of that), or
-    /// moves. Returns `None` if the part began before the filter, and has to begin anew.
+    /// moves. Returns `None` if the part has to begin anew: it began before the filter, or with
+    /// another owner. `present` gives the version, once nothing else changes what runs have.
     pub(super) fn begin_handover(
         &self,
         task: &Task,
-        tree: &TreeVersion,
+        present: impl FnOnce() -> Arc<Version>,
         lists: Option<KeyLists>,
-        (moved, has_tables): (&[SliceSpec], bool),
+        (moved, tables): (&[SliceSpec], &[TableMeta]),
     ) -> Option<Unit<'_>> {
         let gate = self.gate.lock();
+        let version = present();
+        let tree = self.tree.of(&version);
         let Some(epoch) = self.epoch() else { return Some(self.unit(gate)) };
         if lists.as_ref().map_or(moved.is_empty(), |lists| lists.epoch != epoch) {
             return None;
         }
+        let has_digests = has_digests(tables);
         let output = match task {
-            Task::Compaction { id } => Some(self.tree.level_ids(|ids| owner_of(of(ids), *id, tree))),
+            Task::Compaction { id } => {
+                let output = self.tree.level_ids(|ids| owner_of(of(ids), *id, tree));
+                Some(Output { has_digests, ..output })
+            }
             Task::Range { inputs } => {
-                let left = tree.runs().rfind(|run| inputs.contains(&run.id())).filter(|_| has_tables);
-                left.map(|run| Output { run: run.id(), level: level_of(tree, run.id()), owner: None })
+                let left = tree.runs().rfind(|run| inputs.contains(&run.id())).filter(|_| !tables.is_empty());
+                left.map(|run| Output { run: run.id(), level: level_of(tree, run.id()), owner: None, has_digests })
             }
             Task::Flush { .. } => panic!("a flush hands over nothing before it is installed"),
         };
+        let owner = output.and_then(|output| output.owner);
+        if lists.as_ref().is_some_and(|lists| lists.owner() != owner) {
+            return None;
+        }
         Some(self.begin(gate, tree, lists.into_iter().collect(), moved, output))
     }
 
     /// Begins the unit of a flush into the run with this number, which takes the place of `input`,
-    /// if there is one. If a part began before the filter, the run will be unlisted.
+    /// if there is one. If a part began before the filter, the run will be unlisted. `present` is
+    /// as for [`TreeFilter::begin_handover`].
     pub(super) fn begin_flush(
         &self,
-        tree: &TreeVersion,
-        input: Option<RunId>,
-        run: RunId,
+        present: impl FnOnce() -> Arc<Version>,
+        (input, run): (Option<RunId>, RunId),
         lists: Vec<Option<KeyLists>>,
-        moved: &[SliceSpec],
+        (moved, tables): (&[SliceSpec], &[TableMeta]),
     ) -> Unit<'_> {
         let gate = self.gate.lock();
+        let version = present();
+        let tree = self.tree.of(&version);
         let Some(epoch) = self.epoch() else { return self.unit(gate) };
         let owners = || lists.iter().map(|lists| lists.as_ref().and_then(KeyLists::owner));
         let owner = owners().next().flatten();
         let is_late = lists.iter().any(|lists| lists.as_ref().is_none_or(|lists| lists.epoch != epoch));
         if is_late || owners().any(|other| other != owner) {
             // The entries of the input are left over.
-            self.tree.level_ids(|ids| of(ids).has_leftovers |= input.is_some());
+            self.tree.level_ids(|ids| of(ids).leftovers += u64::from(input.is_some()));
             return self.unit(gate);
         }
         let level = input.map_or(1, |input| level_of(tree, input));
         let lists = lists.into_iter().flatten().collect();
-        self.begin(gate, tree, lists, moved, Some(Output { run, level, owner }))
+        self.begin(gate, tree, lists, moved, Some(Output { run, level, owner, has_digests: has_digests(tables) }))
     }
 
     /// A unit that changes nothing.
@@ -203,38 +221,43 @@ impl TreeFilter {
             lid
         });
         let lid_of = |run: RunId| self.tree.level_ids(|ids| of(ids).lid(run));
+        // Keys that are to have an entry with the LID, and those that a run has no longer.
+        let (mut keys, mut gone): (Vec<Digest>, Vec<(Digest, RunId)>) = (Vec::new(), Vec::new());
         for lists in lists {
-            let of_inputs: Vec<_> = lists.inputs.iter().map(|input| input.and_then(lid_of)).collect();
-            if let Some(lid) = lid {
-                unit.inserted.extend(lists.inserts.iter().map(|key| (*key, lid)));
-            }
-            let gone = lists.removes.iter().filter_map(|(key, input)| Some((*key, of_inputs[usize::from(*input)]?)));
-            unit.removes.extend(gone);
+            let removes =
+                lists.removes.iter().filter_map(|(key, input)| Some((*key, lists.inputs[usize::from(*input)]?)));
+            gone.extend(removes);
+            keys.extend(lists.inserts);
         }
         let owner = output.and_then(|output| output.owner).filter(|_| lid.is_some());
         for (run, slice) in moved.iter().filter_map(|spec| slice_of(tree, spec)).filter(|(run, _)| Some(*run) != owner)
         {
-            let keys = slice.table().digests_between(EVERYTHING.0, EVERYTHING.1);
-            let Ok(Some(keys)) = keys.inspect_err(|error| unread(slice.table(), error)) else {
-                self.tree.level_ids(|ids| of(ids).has_leftovers = true);
-                if let Some(output) = output {
-                    self.tree.level_ids(|ids| of(ids).unlist(output.run, true));
-                }
+            let of_table = slice.table().digests_between(EVERYTHING.0, EVERYTHING.1);
+            let Ok(Some(of_table)) = of_table.inspect_err(|error| unread(slice.table(), error)) else {
+                self.tree.level_ids(|ids| {
+                    of(ids).leftovers += 1;
+                    output.iter().for_each(|output| of(ids).unlist(output.run, true));
+                });
                 continue;
             };
-            if let Some(lid) = lid {
-                unit.inserted.extend(keys.iter().map(|key| (*key, lid)));
-            }
-            match lid_of(run) {
-                Some(lid) if is_whole(slice) => unit.removes.extend(keys.iter().map(|key| (*key, lid))),
+            if is_whole(slice) {
+                gone.extend(of_table.iter().map(|key| (*key, run)));
+            } else {
                 // Keys that were handed over before have no entries any more.
-                Some(_) => self.tree.level_ids(|ids| of(ids).has_leftovers = true),
-                None => {}
+                self.tree.level_ids(|ids| of(ids).leftovers += 1);
             }
+            keys.extend(of_table);
         }
-        unit.inserted.sort_unstable();
+        keys.sort_unstable();
+        if lid.is_some() {
+            self.make_space(&keys);
+        }
+        // Digests that cannot be read may have cost runs their LIDs just now, the output too.
+        if let Some(lid) = lid.filter(|lid| output.and_then(|output| lid_of(output.run)) == Some(*lid)) {
+            unit.inserted = keys.into_iter().map(|key| (key, lid)).collect();
+        }
+        unit.removes = gone.into_iter().filter_map(|(key, run)| Some((key, lid_of(run)?))).collect();
         unit.removes.sort_unstable();
-        self.make_space(&unit.inserted);
         self.change(&unit.inserted, EntryChange::Insert);
         unit
     }
@@ -254,13 +277,14 @@ impl TreeFilter {
         self.tree.level_ids(|ids| of(ids).directory.clone())
     }
 
-    /// Makes partitions anew that have too few buckets for these entries. The gate is closed.
-    fn make_space(&self, entries: &[(Digest, Lid)]) {
+    /// Makes partitions anew that have too few buckets for entries of these keys. The gate is
+    /// closed.
+    fn make_space(&self, keys: &[Digest]) {
         let slots = self.tree.level_ids(|ids| of(ids).code.slots());
         let mut crowded = Vec::new();
         for (interval, partition) in self.directory().partitions() {
-            let from = entries.partition_point(|(digest, _)| *digest < interval.first());
-            let more = entries[from..].partition_point(|(digest, _)| *digest <= interval.last());
+            let from = keys.partition_point(|key| *key < interval.first());
+            let more = keys[from..].partition_point(|key| *key <= interval.last());
             if let Some(partition) = partition
                 && partition.entries() + more as u64 > entries_max(slots, partition.buckets())
             {
@@ -311,15 +335,18 @@ impl TreeFilter {
                 after = after.with(interval, Some(partition));
             }
         }
-        self.tree.change_filter(|ids, tree| {
+        let refused = self.tree.change_filter(|ids, _| {
             let ids = of(ids);
             ids.directory = after;
-            ids.has_leftovers |= has_cut;
-            // Runs that share their LID are unlisted with them.
-            let lost = tree.runs().map(|run| run.id()).filter(|run| ids.lid(*run).is_some_and(|lid| !is_listed(lid)));
-            let lost: Vec<RunId> = lost.collect();
-            lost.into_iter().for_each(|run| ids.unlist(run, true));
+            ids.leftovers += u64::from(has_cut);
+            // Runs that share their LID are unlisted with them, and those that are in no state yet.
+            ids.runs_with(|lid| !is_listed(lid)).into_iter().for_each(|run| ids.unlist(run, true));
+            let arriving = ids.arriving.take_if(|(_, lid, _)| !is_listed(*lid));
+            arriving.iter().for_each(|(run, ..)| ids.refuse(*run));
+            arriving
         });
+        // It may be the last to refer to tables, which close under locks of theirs.
+        drop(refused);
     }
 
     /// A partition for so many entries that has these, or two of half the interval.
@@ -378,16 +405,21 @@ impl TreeFilter {
         let directory = self.directory();
         let missing = directory.partitions().filter(|(_, partition)| partition.is_none()).map(|(at, _)| at);
         let mut wanted: Vec<_> = missing.map(|interval| (interval, entries >> interval.depth())).collect();
-        if wanted.is_empty() && self.has_many_leftovers() {
-            self.tree.level_ids(|ids| of(ids).has_leftovers = false);
-            wanted.extend(directory.partitions().map(|(interval, _)| (interval, 0)));
-            while !wanted.is_empty() {
-                self.make(&some_of(&mut wanted));
+        if !wanted.is_empty() {
+            self.make(&some_of(&mut wanted));
+            return true;
+        }
+        if !gate.remaking.is_empty() {
+            self.make(&some_of(&mut gate.remaking));
+            if gate.remaking.is_empty() {
+                // None are left, unless some came meanwhile.
+                self.tree.level_ids(|ids| of(ids).leftovers -= gate.leftovers);
             }
             return true;
         }
-        if !wanted.is_empty() {
-            self.make(&some_of(&mut wanted));
+        if self.has_many_leftovers() {
+            gate.leftovers = self.tree.level_ids(|ids| of(ids).leftovers);
+            gate.remaking.extend(directory.partitions().map(|(interval, _)| (interval, entries >> interval.depth())));
             return true;
         }
         self.list_some()
@@ -398,7 +430,7 @@ impl TreeFilter {
         let state = self.tree.pin_scan();
         let quiet = self.tree.level_ids(|ids| {
             let ids = of(ids);
-            let is_quiet = ids.has_leftovers && state.tree().compactions().is_empty() && ids.arriving.is_none();
+            let is_quiet = ids.leftovers > 0 && state.tree().compactions().is_empty() && ids.arriving.is_none();
             is_quiet.then(|| (listed_tables(ids, state.tree()), ids.directory.clone()))
         });
         let Some((tables, directory)) = quiet else { return false };
@@ -442,6 +474,7 @@ impl TreeFilter {
             }
         };
         gate.epoch += 1;
+        gate.remaking.clear();
         let partitions = self.entries_of_tree() / entries_max(slots, BUCKETS_MAX / 2);
         let before = self.tree.change_filter(|present, tree| {
             let mut ids = LevelIds::new(gate.epoch, code, classes, shape.clone(), Directory::new(partitions));
@@ -449,7 +482,7 @@ impl TreeFilter {
                 if run.slices().iter().all(|slice| slice.table().has_digests()) {
                     let lid = ids.free_lid(level_of(tree, run.id()));
                     ids.list(run.id(), lid);
-                    ids.has_leftovers |= !run.slices().iter().all(is_whole);
+                    ids.leftovers += u64::from(!run.slices().iter().all(is_whole));
                 } else {
                     ids.unlist(run.id(), true);
                 }
@@ -491,11 +524,15 @@ impl TreeFilter {
             }),
             Some(Some(table)) => match self.entries_of(&table, lid) {
                 Some(entries) => {
-                    self.make_space(&entries);
-                    self.change(&entries, EntryChange::Insert);
-                    self.tree.level_ids(|ids| {
-                        of(ids).arriving.iter_mut().for_each(|arriving| arriving.2.push(table.clone()))
+                    self.make_space(&entries.iter().map(|(key, _)| *key).collect::<Vec<_>>());
+                    // Digests that cannot be read may have ended it.
+                    let goes_on = self.tree.level_ids(|ids| {
+                        let arriving = of(ids).arriving.as_mut();
+                        arriving.map(|(_, _, tables)| tables.push(table.clone())).is_some()
                     });
+                    if goes_on {
+                        self.change(&entries, EntryChange::Insert);
+                    }
                 }
                 None => self.give_up(run, lid, &done),
             },
@@ -509,12 +546,12 @@ impl TreeFilter {
         for table in done {
             match self.entries_of(table, lid) {
                 Some(entries) => self.change(&entries, EntryChange::Remove),
-                None => self.tree.level_ids(|ids| of(ids).has_leftovers = true),
+                None => self.tree.level_ids(|ids| of(ids).leftovers += 1),
             }
         }
         self.tree.level_ids(|ids| {
             let ids = of(ids);
-            (ids.arriving, ids.has_leftovers) = (None, ids.has_leftovers);
+            ids.arriving = None;
             ids.refuse(run);
         });
     }
@@ -536,7 +573,7 @@ impl TreeFilter {
         let state = self.tree.pin_scan();
         let Some((directory, tables, has_leftovers)) = self.tree.level_ids(|ids| {
             let ids = ids.as_ref()?;
-            Some((ids.directory.clone(), listed_tables(ids, state.tree()), ids.has_leftovers))
+            Some((ids.directory.clone(), listed_tables(ids, state.tree()), ids.leftovers > 0))
         }) else {
             return Ok((0, Some(0)));
         };
@@ -619,7 +656,10 @@ fn next_to_list(ids: &LevelIds, tree: &TreeVersion) -> Option<RunId> {
 
 /// The LID of a unit's output, and whether the output has got it now; `None` if it is unlisted.
 fn lid_for(ids: &mut LevelIds, output: Output, tree: &TreeVersion) -> (Option<Lid>, bool) {
-    let Output { run, level, owner } = output;
+    let Output { run, level, owner, has_digests } = output;
+    if !has_digests {
+        ids.unlist(run, true);
+    }
     if let Some(lid) = ids.lid(run) {
         return (Some(lid), false);
     }
@@ -643,11 +683,15 @@ fn owner_of(ids: &mut LevelIds, id: CompactionId, tree: &TreeVersion) -> Output 
     let compaction = compaction.unwrap_or_else(|| panic!("{id:?} is carried out, but not in the tree"));
     let run = compaction.output;
     let owner = ids.owner_of(run, &compaction.inputs, tree);
-    Output { run, level: level_of(tree, run), owner }
+    Output { run, level: level_of(tree, run), owner, has_digests: true }
 }
 
 fn of(ids: &mut Option<LevelIds>) -> &mut LevelIds {
     ids.as_mut().expect("the filter is there while the gate is closed")
+}
+
+fn has_digests(tables: &[TableMeta]) -> bool {
+    tables.iter().all(|table| table.digest_bytes > 0)
 }
 
 fn level_of(tree: &TreeVersion, run: RunId) -> usize {
@@ -663,16 +707,18 @@ fn is_whole(slice: &Slice) -> bool {
     slice.from().is_none() && slice.to().is_none()
 }
 
-/// Takes the first of these intervals: as many as are made at a time.
+/// Takes the first of these intervals: as many as are made at a time, and one after the other,
+/// since all digests from the first to the last are read.
 fn some_of(wanted: &mut Vec<(Interval, u64)>) -> Vec<(Interval, u64)> {
-    let mut entries = 0;
-    let is_enough = |(_, more): &(Interval, u64)| {
-        let is_enough = entries >= ENTRIES_AT_A_TIME;
-        entries += more;
-        is_enough
-    };
-    let count = wanted.iter().position(is_enough).unwrap_or(wanted.len());
-    wanted.drain(..count.max(1)).collect()
+    let (mut entries, mut count) = (0, 0);
+    for (interval, more) in wanted.iter() {
+        let follows = count == 0 || wanted[count - 1].0.is_before(*interval);
+        if count > 0 && (entries + more > ENTRIES_AT_A_TIME || !follows) {
+            break;
+        }
+        (entries, count) = (entries + more, count + 1);
+    }
+    wanted.drain(..count).collect()
 }
 
 /// The most entries of a partition with so many buckets.

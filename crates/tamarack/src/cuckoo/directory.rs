@@ -60,6 +60,11 @@ impl Interval {
         Digest::from_stored(self.first().stored() | u64::MAX.checked_shr(self.depth).unwrap_or(0))
     }
 
+    /// True if the other interval begins where this one ends.
+    pub fn is_before(self, other: Self) -> bool {
+        self.last().stored().checked_add(1) == Some(other.first().stored())
+    }
+
     /// True if the interval has the digest.
     pub fn contains(self, digest: Digest) -> bool {
         (self.first()..=self.last()).contains(&digest)

@@ -505,6 +505,11 @@ impl Partition {
 
     /// Gives an entry another LID, or none: removes it.
     fn replace(&self, place: Place, from: u16, to: Option<u16>) {
+        if to.is_none() {
+            // An equal entry that came somewhere else just before has moved, in effect: a lookup
+            // may have looked there too early, and would look here too late.
+            self.moves.fetch_add(1, Ordering::Release);
+        }
         // The stash first: it knows the key. An equal fingerprint in a bucket may be another
         // key's.
         let mut stash = self.stash.load_full();

@@ -65,8 +65,8 @@ pub struct LevelIds {
     pub directory: Directory,
     /// A run that is being listed, its LID, and those of its tables of which all keys have entries.
     pub arriving: Option<(RunId, Lid, Vec<Arc<TableFile>>)>,
-    /// True if entries may be left of keys that are in no run any more.
-    pub has_leftovers: bool,
+    /// How often entries may have been left of keys that are in no run any more.
+    pub leftovers: u64,
     lids: BTreeMap<RunId, Lid>,
     /// Outputs of compactions, and the input whose LID each one shares.
     owners: BTreeMap<RunId, Option<RunId>>,
@@ -110,7 +110,7 @@ impl LevelIds {
             shape,
             directory,
             arriving: None,
-            has_leftovers: false,
+            leftovers: 0,
             lids: BTreeMap::new(),
             owners: BTreeMap::new(),
             unlistable: BTreeSet::new(),
@@ -175,8 +175,13 @@ impl LevelIds {
         self.lids.remove(&run);
         if is_lost {
             self.unlistable.insert(run);
-            self.has_leftovers = true;
+            self.leftovers += 1;
         }
+    }
+
+    /// The runs with such LIDs.
+    pub fn runs_with(&self, is_such: impl Fn(Lid) -> bool) -> Vec<RunId> {
+        self.lids.iter().filter(|(_, lid)| is_such(**lid)).map(|(run, _)| *run).collect()
     }
 
     /// Keeps a run from being listed.
@@ -203,10 +208,12 @@ impl LevelIds {
         })
     }
 
-    /// Forgets runs that the tree does not have.
+    /// Forgets runs that the tree does not have. Outputs of compactions that have begun since are
+    /// younger than all of its runs.
     pub fn forget_all_but(&mut self, tree: &TreeVersion) {
+        let youngest = tree.runs().map(|run| run.id()).max();
         self.lids.retain(|run, _| tree.run(*run).is_some());
-        self.owners.retain(|run, _| tree.run(*run).is_some());
+        self.owners.retain(|run, _| tree.run(*run).is_some() || Some(*run) > youngest);
         self.unlistable.retain(|run| tree.run(*run).is_some());
     }
 

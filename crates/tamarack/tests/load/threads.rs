@@ -378,6 +378,7 @@ const POLICIES: [&str; 9] = [
 fn options(env: &Arc<dyn Env>, random: &Random) -> Options {
     let advanced = AdvancedOptions::new()
         .policy(POLICIES[random.below(POLICIES.len() as u64) as usize])
+        .filter(["blocked:bits=10", "chucky:bits=12"][random.below(2) as usize])
         .env(env.clone())
         .memtable_bytes(4096 << random.below(3))
         .block_bytes(128 << random.below(4))

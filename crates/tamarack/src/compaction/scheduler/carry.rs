@@ -102,6 +102,7 @@ impl Scheduler {
                 let mut schedule = self.schedule.lock();
                 part.copied += bytes;
                 self.account(&mut schedule, part.job, bytes);
+                schedule.jobs.get(part.job).left += std::mem::take(&mut part.again);
                 match reached {
                     Reached::End => {
                         drop(schedule);
@@ -168,9 +169,8 @@ impl Scheduler {
     /// part has copied, or moves. `None` if the part has to begin anew.
     fn begin_unit(&self, part: &mut JobPart) -> Option<Unit<'_>> {
         let lists = part.take_lists();
-        let version = self.manifest.version();
-        let tree = self.tree.of(&version);
-        self.tree_filter.begin_handover(&part.task, tree, lists, (&part.moved, part.has_tables()))
+        let present = || self.manifest.version();
+        self.tree_filter.begin_handover(&part.task, present, lists, (&part.moved, part.tables()))
     }
 
     /// Hands over `range`: its tables enter the output run, and all inputs are cut back, in one
@@ -212,7 +212,10 @@ impl Scheduler {
             // The gate comes before the lock of the schedule.
             let Some(unit) = self.begin_unit(&mut part) else {
                 part.restart();
-                return self.schedule.lock().jobs.get(part.job).put_back(part);
+                let mut schedule = self.schedule.lock();
+                let job = schedule.jobs.get(part.job);
+                job.left += std::mem::take(&mut part.again);
+                return job.put_back(part);
             };
             self.end_compaction_part(unit, part);
         }
@@ -281,15 +284,15 @@ impl Scheduler {
         let run = self.manifest.new_run_id();
         let unit = {
             // Nobody else has the job: its lists and what it moves are complete.
-            let (lists, moved) = {
+            let (lists, moved, tables) = {
                 let mut schedule = self.schedule.lock();
                 let done = &mut schedule.jobs.get(number).done;
                 let moved: Vec<SliceSpec> = done.iter().flat_map(|piece| piece.moved.iter().cloned()).collect();
+                let tables: Vec<TableMeta> = done.iter().flat_map(|piece| piece.output.finished()).cloned().collect();
                 let copied = done.iter_mut().filter(|piece| piece.moved.is_empty());
-                (copied.map(|piece| piece.lists.take()).collect::<Vec<_>>(), moved)
+                (copied.map(|piece| piece.lists.take()).collect::<Vec<_>>(), moved, tables)
             };
-            let version = self.manifest.version();
-            self.tree_filter.begin_flush(self.tree.of(&version), input, run, lists, &moved)
+            self.tree_filter.begin_flush(|| self.manifest.version(), (input, run), lists, (&moved, &tables))
         };
         let mut schedule = self.schedule.lock();
         let mut job = schedule.jobs.end(number);
