@@ -122,8 +122,7 @@ fn levels(background: &BackgroundSnapshot, written: &[u64]) -> Vec<LevelStats> {
     // The version does not record the inputs of flushes and of compactions of a range.
     let in_job = |run: &Run| background.jobs.iter().any(|job| job.inputs.contains(&run.id()));
     let count = shape.last().max(tree.levels().len()).max(written.len());
-    let entries = |run: &Run| run.slices().iter().map(|slice| slice.share_of(slice.table().meta().entries)).sum();
-    let of_tree_filter = background.state.filter().map(|filter| filter.predicted(entries)).unwrap_or_default();
+    let of_tree_filter = background.state.filter().map(|filter| filter.predicted()).unwrap_or_default();
     let with_tree_filter = |run: RunStats| match of_tree_filter.get(&RunId(run.id)) {
         Some((fpr, bits)) => RunStats { filter_fpr: *fpr, filter_bits: *bits, ..run },
         None => run,
@@ -151,7 +150,7 @@ impl RunStats {
         let sums = run.slices().iter().fold(Self { id: run.id().0, in_compaction, ..Self::default() }, |sum, slice| {
             let meta = slice.table().meta();
             Self {
-                entries: sum.entries + slice.share_of(meta.entries),
+                entries: sum.entries + slice.entries(),
                 tombstones: sum.tombstones + slice.share_of(meta.tombstones),
                 raw_bytes: sum.raw_bytes + slice.share_of(meta.raw_bytes),
                 file_bytes: sum.file_bytes + slice.share_of(meta.file_bytes),

@@ -84,9 +84,7 @@ impl FilterInputs {
             Task::Flush { immutable, input } => (input.as_slice().to_vec(), Some(&immutable.memtable)),
             Task::Range { inputs } => (inputs.to_vec(), None),
             Task::Compaction { id } => {
-                let compaction = tree.compactions().iter().find(|compaction| compaction.id == *id);
-                let compaction =
-                    compaction.unwrap_or_else(|| panic!("{id:?} is being carried out, but is not in progress"));
+                let compaction = tree.compaction(*id);
                 (compaction.inputs.iter().copied().chain([compaction.output]).collect(), None)
             }
         };

@@ -185,9 +185,8 @@ impl Inputs {
             }
             Task::Range { inputs } => (None, inputs.to_vec(), None),
             Task::Compaction { id } => {
-                let found = tree.compactions().iter().find(|compaction| compaction.id == *id);
-                let found = found.unwrap_or_else(|| panic!("{id:?} has a job, but is not in the version"));
-                (None, found.inputs.clone(), Some(found.output))
+                let compaction = tree.compaction(*id);
+                (None, compaction.inputs.clone(), Some(compaction.output))
             }
         };
         let is_member = |run: &Arc<Run>| inputs.contains(&run.id()) || Some(run.id()) == output;
@@ -196,7 +195,7 @@ impl Inputs {
             older.clear();
         }
         if mistake::is_planted(Mistake::StaticRunOverlooked) {
-            let level_of = |run: RunId| tree.run(run).map(|(_, level, _)| level);
+            let level_of = |run: RunId| tree.level_of(run);
             older.retain(|run| output.and_then(level_of) != level_of(run.id()));
         }
         let runs = runs.into_iter().filter(|run| inputs.contains(&run.id())).collect();
@@ -245,7 +244,7 @@ impl Inputs {
         let meta = slice.table().meta();
         let after = slice.to().cloned().unwrap_or_else(|| key_after(&meta.largest_key));
         let has_garbage = meta.tombstones > 0 && self.older.is_empty();
-        let is_cut = slice.from().is_some() || slice.to().is_some();
+        let is_cut = !slice.is_whole();
         let is_below = |share| slice.share_of(meta.file_bytes) < table_bytes / share;
         Span {
             first: Key::from(slice.first_key()),

@@ -73,8 +73,6 @@ impl KeyLists {
     /// Completes the lists: the key that was noted last has no more entries.
     pub(super) fn finish(&mut self) {
         self.end_key();
-        let bytes = size_of_val(&*self.inserts) + size_of_val(&*self.removes);
-        self.charge.set(bytes);
     }
 
     fn end_key(&mut self) {
@@ -90,6 +88,8 @@ impl KeyLists {
                 is_run && !(self.is_kept && is_owners(input))
             });
             self.removes.extend(gone.map(|input| (digest, input)));
+            let element_bytes = (size_of::<Digest>(), size_of::<(Digest, u16)>());
+            self.charge.set(self.inserts.capacity() * element_bytes.0 + self.removes.capacity() * element_bytes.1);
         }
         self.having.clear();
         self.is_kept = false;

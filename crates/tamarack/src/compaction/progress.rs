@@ -65,10 +65,7 @@ impl JobProgress {
     pub(super) fn of(job: &Job, tree: &TreeVersion) -> Self {
         let inputs = match &job.task {
             Task::Flush { input, .. } => input.as_slice().to_vec(),
-            Task::Compaction { id } => {
-                let found = tree.compactions().iter().find(|compaction| compaction.id == *id);
-                found.unwrap_or_else(|| panic!("{id:?} has a job, but is not in the version")).inputs.clone()
-            }
+            Task::Compaction { id } => tree.compaction(*id).inputs.clone(),
             Task::Range { inputs } => inputs.iter().copied().filter(|run| tree.run(*run).is_some()).collect(),
         };
         Self {

@@ -35,13 +35,10 @@ impl Task {
     /// # Panics
     /// If the tree does not have the compaction.
     pub(super) fn target(&self, tree: &TreeVersion) -> usize {
-        let level = |run: RunId| tree.run(run).map_or(1, |(_, level, _)| level as usize);
+        let level = |run: RunId| tree.level_of(run).unwrap_or(1);
         match self {
             Self::Flush { .. } => 1,
-            Self::Compaction { id } => {
-                let found = tree.compactions().iter().find(|compaction| compaction.id == *id);
-                level(found.unwrap_or_else(|| panic!("{id:?} has a job, but is not in the version")).output)
-            }
+            Self::Compaction { id } => level(tree.compaction(*id).output),
             // The oldest run that is left becomes the output.
             Self::Range { inputs } => inputs.iter().copied().rfind(|run| tree.run(*run).is_some()).map_or(1, level),
         }

@@ -23,9 +23,8 @@
 //! # What is late
 //!
 //! Whatever is not known makes runs unlisted, never a lookup wrong: tables without digests or with
-//! damaged ones, runs that were cut when the filter began, a flush or a compaction of a whole table
-//! that began before the filter did. Runs that have digests are listed by the filter worker; the
-//! others with their next compaction.
+//! damaged ones, an ingest, a flush that began before the filter did. Runs that have digests are
+//! listed by the filter worker; the keys of others with their next compaction.
 //!
 //! Tests: `tests/suite/chucky.rs`; lockstep histories; `crate::cuckoo` for the order of changes.
 
@@ -65,7 +64,7 @@ const EVERYTHING: (Digest, Digest) = (Digest::from_stored(0), Digest::from_store
 /// run any more.
 const LEFTOVERS: f64 = 0.005;
 
-/// FilterEntries of the partitions that are made at a time.
+/// Entries of the partitions that are made at a time.
 const ENTRIES_AT_A_TIME: u64 = 128 << 10;
 
 /// The filter over the whole tree of a scheduler. See the module's documentation.
@@ -98,7 +97,7 @@ pub(super) struct Unit<'a> {
     removes: FilterEntries,
 }
 
-/// FilterEntries of the filter: a key, and the LID of a run that has it.
+/// Entries of the filter: a key, and the LID of a run that has it.
 type FilterEntries = Vec<(Digest, Lid)>;
 
 /// The run that the keys of a unit go to.
@@ -240,7 +239,7 @@ impl TreeFilter {
                 });
                 continue;
             };
-            if is_whole(slice) {
+            if slice.is_whole() {
                 gone.extend(of_table.iter().map(|key| (*key, run)));
             } else {
                 // Keys that were handed over before have no entries any more.
@@ -307,11 +306,11 @@ impl TreeFilter {
         let (first, last) = (wanted[0].0.first(), wanted[wanted.len() - 1].0.last());
         let has_cut = tables.iter().any(|table| !table.is_whole);
         let mut made: Vec<FilterEntries> = wanted.iter().map(|_| Vec::new()).collect();
-        let mut unlisted = Vec::new();
-        for ListedTable { run, lid, table, is_whole } in tables {
+        let mut lost = Vec::new();
+        for ListedTable { lid, table, is_whole } in tables {
             let keys = table.digests_between(first, last);
             let Ok(Some(keys)) = keys.inspect_err(|error| unread(&table, error)) else {
-                unlisted.push((run, lid));
+                lost.push(lid);
                 continue;
             };
             for key in keys {
@@ -326,7 +325,7 @@ impl TreeFilter {
                 }
             }
         }
-        let is_listed = |lid: Lid| !unlisted.iter().any(|(_, other)| *other == lid);
+        let is_listed = |lid: Lid| !lost.contains(&lid);
         let mut after = directory;
         for ((interval, entries), made) in wanted.iter().zip(&mut made) {
             made.retain(|(_, lid)| is_listed(*lid));
@@ -482,7 +481,7 @@ impl TreeFilter {
                 if run.slices().iter().all(|slice| slice.table().has_digests()) {
                     let lid = ids.free_lid(level_of(tree, run.id()));
                     ids.list(run.id(), lid);
-                    ids.leftovers += u64::from(!run.slices().iter().all(is_whole));
+                    ids.leftovers += u64::from(!run.slices().iter().all(Slice::is_whole));
                 } else {
                     ids.unlist(run.id(), true);
                 }
@@ -511,7 +510,7 @@ impl TreeFilter {
         let slices: Option<Vec<&Slice>> = tree.run(run).map(|(run, ..)| run.slices().iter().collect());
         let still = slices.filter(|slices| {
             let has = |table: &Arc<TableFile>| slices.iter().any(|slice| slice.table().id() == table.id());
-            slices.iter().all(|slice| is_whole(slice)) && done.iter().all(has)
+            slices.iter().all(|slice| slice.is_whole()) && done.iter().all(has)
         });
         let next = still.as_ref().map(|slices| {
             let is_done = |slice: &&&Slice| done.iter().any(|table| table.id() == slice.table().id());
@@ -606,6 +605,9 @@ impl Unit<'_> {
         if !self.removes.is_empty() {
             self.filter.tree.level_ids(|ids| of(ids).raise_generation(edit));
             self.filter.change(&self.removes, EntryChange::Remove);
+            let directory = self.filter.directory();
+            let partitions = directory.partitions().filter_map(|(_, partition)| partition);
+            partitions.filter(|partition| partition.stashed() > 0).for_each(|partition| partition.empty_stash());
         }
         let tree = self.filter.tree.pin();
         self.filter.tree.level_ids(|ids| ids.iter_mut().for_each(|ids| ids.forget_all_but(tree.tree())));
@@ -626,7 +628,6 @@ impl Unit<'_> {
 
 /// A table of a listed run, or of the one that is being listed.
 struct ListedTable {
-    run: RunId,
     lid: Lid,
     table: Arc<TableFile>,
     is_whole: bool,
@@ -634,13 +635,12 @@ struct ListedTable {
 
 fn listed_tables(ids: &LevelIds, tree: &TreeVersion) -> Vec<ListedTable> {
     let of_run = |run: &Arc<Run>| {
-        let (id, lid) = (run.id(), ids.lid(run.id())?);
-        let table =
-            |slice: &Slice| ListedTable { run: id, lid, table: slice.table().clone(), is_whole: is_whole(slice) };
+        let lid = ids.lid(run.id())?;
+        let table = |slice: &Slice| ListedTable { lid, table: slice.table().clone(), is_whole: slice.is_whole() };
         Some(run.slices().iter().map(table).collect::<Vec<_>>())
     };
-    let arriving = ids.arriving.iter().flat_map(|(run, lid, tables)| {
-        tables.iter().map(|table| ListedTable { run: *run, lid: *lid, table: table.clone(), is_whole: true })
+    let arriving = ids.arriving.iter().flat_map(|(_, lid, tables)| {
+        tables.iter().map(|table| ListedTable { lid: *lid, table: table.clone(), is_whole: true })
     });
     tree.runs().filter_map(of_run).flatten().chain(arriving).collect()
 }
@@ -679,8 +679,7 @@ fn lid_for(ids: &mut LevelIds, output: Output, tree: &TreeVersion) -> (Option<Li
 
 /// The output of a compaction.
 fn owner_of(ids: &mut LevelIds, id: CompactionId, tree: &TreeVersion) -> Output {
-    let compaction = tree.compactions().iter().find(|compaction| compaction.id == id);
-    let compaction = compaction.unwrap_or_else(|| panic!("{id:?} is carried out, but not in the tree"));
+    let compaction = tree.compaction(id);
     let run = compaction.output;
     let owner = ids.owner_of(run, &compaction.inputs, tree);
     Output { run, level: level_of(tree, run), owner, has_digests: true }
@@ -695,16 +694,12 @@ fn has_digests(tables: &[TableMeta]) -> bool {
 }
 
 fn level_of(tree: &TreeVersion, run: RunId) -> usize {
-    tree.run(run).map_or(1, |(_, level, _)| level as usize)
+    tree.level_of(run).unwrap_or(1)
 }
 
 /// The slice that a specification means, and its run.
 fn slice_of<'t>(tree: &'t TreeVersion, spec: &SliceSpec) -> Option<(RunId, &'t Slice)> {
     tree.runs().find_map(|run| Some((run.id(), run.slices().iter().find(|slice| slice.spec() == *spec)?)))
-}
-
-fn is_whole(slice: &Slice) -> bool {
-    slice.from().is_none() && slice.to().is_none()
 }
 
 /// Takes the first of these intervals: as many as are made at a time, and one after the other,

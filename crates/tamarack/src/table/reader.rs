@@ -805,11 +805,10 @@ impl BlockFile {
         let payload_bytes = handle.bytes - TRAILER_BYTES;
         let flaw = |error: SetError| self.corruption(handle.offset, format!("digests: {error}"));
         let read = |range: Range<usize>| {
-            let mut bytes = vec![0; range.len()];
-            let inside = range.end <= payload_bytes;
-            if !inside {
+            if range.end > payload_bytes {
                 return Err(self.corruption(handle.offset, "the list of digests points past its block"));
             }
+            let mut bytes = vec![0; range.len()];
             self.read_into(&mut bytes, handle.offset + range.start as u64, Reader::Upkeep)?;
             Ok(bytes)
         };

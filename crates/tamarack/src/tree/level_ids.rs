@@ -32,7 +32,6 @@ use tamarack_model::Shape;
 use tamarack_model::filter::chucky::{self, Classes};
 
 use super::run::Run;
-use super::slice::Slice;
 use super::table_file::TableFile;
 use super::version::TreeVersion;
 use crate::cuckoo::Directory;
@@ -134,8 +133,7 @@ impl LevelIds {
         for run in tree.runs() {
             let class = |lid: Lid| (0..entries.len()).find(|class| self.code.lids_of_class(*class).contains(&lid));
             if let Some(class) = self.lid(run.id()).and_then(class) {
-                let of_slice = |slice: &Slice| slice.share_of(slice.table().meta().entries);
-                entries[class] += run.slices().iter().map(of_slice).sum::<u64>() as f64;
+                entries[class] += run.entries() as f64;
             }
         }
         if entries.iter().sum::<f64>() == 0.0 { 0.0 } else { self.code.rare_share(&Shares::new(entries)) }
@@ -197,7 +195,7 @@ impl LevelIds {
     /// The input whose LID the output of a compaction shares: the largest listed one, if its class
     /// is that of the output's level.
     pub fn owner_of(&mut self, output: RunId, inputs: &[RunId], tree: &TreeVersion) -> Option<RunId> {
-        let level = tree.run(output).map_or(1, |(_, level, _)| level as usize);
+        let level = tree.level_of(output).unwrap_or(1);
         let class = self.code.lids_of_class(self.class_of(level));
         let lids = &self.lids;
         *self.owners.entry(output).or_insert_with(|| {
@@ -291,8 +289,8 @@ impl FilterView {
     }
 
     /// For each listed run, the predicted false positives of a lookup in it, and its share of the
-    /// filter's bits; `entries` gives the entries of a run. Empty while partitions are not ready.
-    pub fn predicted(&self, entries: impl Fn(&Run) -> u64) -> BTreeMap<RunId, (f64, u64)> {
+    /// filter's bits. Empty while partitions are not ready.
+    pub fn predicted(&self) -> BTreeMap<RunId, (f64, u64)> {
         let (mut buckets, mut present) = (0, 0);
         for (_, partition) in self.directory.partitions() {
             let Some(partition) = partition else { return BTreeMap::new() };
@@ -303,7 +301,7 @@ impl FilterView {
         let mut predicted = BTreeMap::new();
         for (lid, bounds) in self.starts.windows(2).enumerate() {
             let runs = &self.positions[usize::from(bounds[0])..usize::from(bounds[1])];
-            let shares: Vec<f64> = runs.iter().map(|run| entries(self.run(*run)) as f64 / all).collect();
+            let shares: Vec<f64> = runs.iter().map(|run| self.run(*run).entries() as f64 / all).collect();
             // An entry of one run leads to all that share the LID.
             let rate = chucky::rate(slots, load, shares.iter().sum(), self.code.fingerprint_bits_of(lid as Lid).into());
             for (run, share) in runs.iter().zip(shares) {

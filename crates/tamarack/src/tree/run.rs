@@ -89,6 +89,11 @@ impl Run {
         self.slices.iter().map(Slice::raw_bytes).sum()
     }
 
+    /// Returns the number of its entries; an estimate where slices are cut.
+    pub fn entries(&self) -> u64 {
+        self.slices.iter().map(Slice::entries).sum()
+    }
+
     /// As [`Run::raw_bytes`], computed once.
     pub fn cached_raw_bytes(&self) -> u64 {
         self.index.raw_bytes(&self.slices)

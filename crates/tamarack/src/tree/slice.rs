@@ -46,6 +46,11 @@ impl Slice {
         self.to.as_ref()
     }
 
+    /// Returns true if the slice has all keys of its table.
+    pub fn is_whole(&self) -> bool {
+        self.from.is_none() && self.to.is_none()
+    }
+
     /// Returns the smallest key that the slice may hold.
     pub fn first_key(&self) -> &[u8] {
         self.from.as_deref().unwrap_or(&self.table.meta().smallest_key)
@@ -67,6 +72,11 @@ impl Slice {
     /// Returns the raw bytes of its entries; an estimate if the slice is cut.
     pub fn raw_bytes(&self) -> u64 {
         self.share_of(self.table.meta().raw_bytes)
+    }
+
+    /// Returns the number of its entries; an estimate if the slice is cut.
+    pub fn entries(&self) -> u64 {
+        self.share_of(self.table.meta().entries)
     }
 
     /// Returns true if all keys that the slice may hold are smaller than `key`.

@@ -274,6 +274,20 @@ impl TreeVersion {
         &self.compactions
     }
 
+    /// Returns the number of a run's level, from 1.
+    pub fn level_of(&self, run: RunId) -> Option<usize> {
+        Some(self.position(run)?.0 + 1)
+    }
+
+    /// Returns the compaction with this number, which is in progress.
+    ///
+    /// # Panics
+    /// If it is not.
+    pub fn compaction(&self, id: CompactionId) -> &Arc<Compaction> {
+        let found = self.compactions.iter().find(|compaction| compaction.id == id);
+        found.unwrap_or_else(|| panic!("{id:?} is carried out, but not in progress in the version"))
+    }
+
     /// Returns the compaction that has this run as an input or output, if any.
     pub fn compaction_of(&self, run: RunId) -> Option<&Arc<Compaction>> {
         self.compactions.iter().find(|compaction| compaction.names(run))

@@ -50,7 +50,7 @@ fn a_forgotten_sync_is_noticed() {
 
 #[test]
 fn a_divided_batch_is_noticed() {
-    is_noticed(Sabotage::DividedBatch, Environment::Simulator, 6);
+    is_noticed(Sabotage::DividedBatch, Environment::Simulator, 4);
 }
 
 #[test]

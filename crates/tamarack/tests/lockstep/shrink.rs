@@ -15,12 +15,16 @@ pub(crate) const TRIES_MAX: u32 = 4000;
 /// history.
 const CRASHES: u64 = 16;
 
+/// The operations of a history for which more is tried.
+const SHORT: usize = 12;
+
 /// Returns the smallest history found for which `fails` is true, as it must be for the given one.
 pub(crate) fn shrink(history: History, fails: impl FnMut(&History) -> bool) -> History {
     let mut shrinker = Shrinker { best: history, fails, tries: 0 };
     loop {
         let before = shrinker.best.clone();
         shrinker.remove_operations();
+        shrinker.remove_before_other_crashes();
         shrinker.simplify_operations();
         shrinker.simplify_options();
         if shrinker.best == before || shrinker.tries >= TRIES_MAX {
@@ -68,6 +72,26 @@ impl<F: FnMut(&History) -> bool> Shrinker<F> {
                 end = start;
             }
             piece /= 2;
+        }
+    }
+
+    /// Removes an operation and draws a crash anew: without the operation, the same seed may lose
+    /// something else. Only in short histories.
+    fn remove_before_other_crashes(&mut self) {
+        let mut at = 0;
+        while at < self.best.operations.len() && self.best.operations.len() <= SHORT {
+            let crashes: Vec<usize> = (0..self.best.operations.len())
+                .filter(|&other| other != at && matches!(self.best.operations[other], Operation::End(Ending::Crash(_))))
+                .collect();
+            let is_removed = crashes.into_iter().any(|crash| {
+                (0..CRASHES).any(|seed| {
+                    self.attempt(|history| {
+                        history.operations[crash] = Operation::End(Ending::Crash(seed));
+                        history.operations.remove(at);
+                    })
+                })
+            });
+            at = if is_removed { 0 } else { at + 1 };
         }
     }
 

@@ -157,7 +157,13 @@ impl Scheduler {
                 let schedule = matches!(part.task, Task::Range { .. }).then(|| self.schedule.lock());
                 let handed_over = self.hand_over(part, done, false);
                 drop(schedule);
-                finish(unit, handed_over)?;
+                match handed_over {
+                    Ok(edit) => unit.published(edit),
+                    Err(error) => {
+                        unit.failed(&error);
+                        return Err(error);
+                    }
+                }
                 part.go_on_at(border.clone(), self.tables.storage().account());
             }
             Reached::End => events.timed(env, "table: finish", || part.finish())?,
@@ -230,11 +236,13 @@ impl Scheduler {
         let is_last = job.taken == 1 && job.parts.is_empty();
         let target = part.task.target(self.tree.of(&self.manifest.version()));
         let range = part.range.clone();
-        let handed_over = self.hand_over(&mut part, range, is_last);
-        if let Err(error) = handed_over {
-            unit.failed(&error);
-            return self.part_failed(&mut schedule, part, error);
-        }
+        let edit = match self.hand_over(&mut part, range, is_last) {
+            Ok(edit) => edit,
+            Err(error) => {
+                unit.failed(&error);
+                return self.part_failed(&mut schedule, part, error);
+            }
+        };
         self.part_succeeded(&mut schedule, part.job);
         // Its cursors pin the last of its inputs.
         part.close();
@@ -253,8 +261,7 @@ impl Scheduler {
             schedule.agenda.ended(arrived, job.request);
         }
         drop(schedule);
-        // What is removed from the filter is needed by no state from now on.
-        let _ = finish(unit, handed_over);
+        unit.published(edit);
     }
 
     /// Ends a part of a flush, and the flush if it was the last one.
@@ -385,18 +392,6 @@ impl Scheduler {
         // Whoever sleeps would not know of the pause's end.
         self.wake();
     }
-}
-
-/// Ends a unit by the outcome of its edit.
-fn finish(unit: Unit<'_>, outcome: Result<EditNumber>) -> Result<()> {
-    match outcome {
-        Ok(edit) => unit.published(edit),
-        Err(error) => {
-            unit.failed(&error);
-            return Err(error);
-        }
-    }
-    Ok(())
 }
 
 /// Result of one step of a part.
