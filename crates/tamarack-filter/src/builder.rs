@@ -21,11 +21,9 @@ impl Builder {
         Self::default()
     }
 
-    /// Adds an entry. Consecutive versions of one key count once.
+    /// Adds a key. Two keys may have one digest: each counts.
     pub fn add(&mut self, digest: Digest) {
-        if self.digests.last() != Some(&digest) {
-            self.digests.push(digest);
-        }
+        self.digests.push(digest);
     }
 
     /// The number of digests.

@@ -64,7 +64,8 @@ impl MemoryStats {
 impl Stats {
     pub(crate) fn of(engine: &Engine) -> Self {
         let background = engine.scheduler.background();
-        let BackgroundSnapshot { policy, shape, state, jobs, paused, speed, late, space_bound } = &background;
+        let BackgroundSnapshot { policy, shape, state, jobs, paused, speed, late, space_bound, tree_filter: _ } =
+            &background;
         let counters = &engine.counters;
         let debt = jobs.iter().map(|job| job.left).sum();
         // A database opened for reading only is in good health, although it takes no writes.
@@ -122,8 +123,7 @@ fn levels(background: &BackgroundSnapshot, written: &[u64]) -> Vec<LevelStats> {
     // The version does not record the inputs of flushes and of compactions of a range.
     let in_job = |run: &Run| background.jobs.iter().any(|job| job.inputs.contains(&run.id()));
     let count = shape.last().max(tree.levels().len()).max(written.len());
-    let of_tree_filter = background.state.filter().map(|filter| filter.predicted()).unwrap_or_default();
-    let with_tree_filter = |run: RunStats| match of_tree_filter.get(&RunId(run.id)) {
+    let with_tree_filter = |run: RunStats| match background.tree_filter.get(&RunId(run.id)) {
         Some((fpr, bits)) => RunStats { filter_fpr: *fpr, filter_bits: *bits, ..run },
         None => run,
     };

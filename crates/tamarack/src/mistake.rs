@@ -47,6 +47,8 @@ pub enum Mistake {
     FilterStashOverlooked,
     /// The fingerprints of a rare bucket of that filter are found by its number alone.
     FilterRareBucketByNumber,
+    /// An entry of that filter that goes after an equal one came does not count as moved.
+    FilterEqualEntryUncounted,
 }
 
 #[cfg(feature = "planted-mistakes")]

@@ -18,7 +18,7 @@ use std::fmt;
 
 use tamarack_model::filter::chucky;
 
-use crate::chucky::combinations::Binomials;
+use crate::chucky::combinations::{Binomials, Combinations};
 use crate::chucky::fingerprint::{FINGERPRINT_BITS_MIN, Fingerprint};
 use crate::chucky::groups::{self, CLASSES_MAX, Counts, LIDS_MAX, SLOTS_MAX, Shares};
 use crate::chucky::lengths::{self, Fit};
@@ -115,7 +115,8 @@ impl Bucket {
 
     /// Puts an entry into an empty slot; false if there is none.
     pub fn insert(&mut self, slot: BucketSlot) -> bool {
-        self.replace(BucketSlot::EMPTY, slot)
+        // Empty slots come first.
+        self.slots[0] == BucketSlot::EMPTY && self.replace(BucketSlot::EMPTY, slot)
     }
 
     /// Empties one slot that is equal to `slot`; false if there is none.
@@ -125,9 +126,17 @@ impl Bucket {
 
     /// Puts `new` in the place of one slot that is equal to `old`; false if there is none.
     pub fn replace(&mut self, old: BucketSlot, new: BucketSlot) -> bool {
-        let Some(place) = self.slots().iter().position(|slot| *slot == old) else { return false };
-        self.slots[place] = new;
-        self.slots[..self.count].sort_unstable();
+        let slots = &mut self.slots[..self.count];
+        let Some(mut place) = slots.iter().position(|slot| *slot == old) else { return false };
+        while place + 1 < slots.len() && slots[place + 1] < new {
+            slots[place] = slots[place + 1];
+            place += 1;
+        }
+        while place > 0 && slots[place - 1] > new {
+            slots[place] = slots[place - 1];
+            place -= 1;
+        }
+        slots[place] = new;
         true
     }
 }
@@ -170,6 +179,9 @@ struct Class {
     first_lid: u16,
     lids: u16,
     fingerprint_bits: u32,
+    /// Where its tables begin in [`Code::tables`], one for each count from 2 on; classes with
+    /// equally many LIDs share them. `None` for a single LID.
+    tables: Option<u16>,
 }
 
 /// A frequent group, as lookups need it.
@@ -194,10 +206,15 @@ pub struct Code {
     rows: Vec<Row>,
     /// For each value of a bucket's first bits, the row of the first bucket with these bits.
     heads: Vec<u16>,
-    /// The rows by their counts, ascending.
-    by_counts: Vec<(Counts, u16)>,
+    /// The rows by the hash of their counts, with linear probing; [`NO_ROW`] where there is none.
+    row_of: Vec<u16>,
+    /// Combinations of LIDs in a class, where they are few.
+    tables: Vec<Option<Combinations>>,
     binomials: Binomials,
 }
+
+/// An empty place of [`Code::row_of`].
+const NO_ROW: u16 = u16::MAX;
 
 impl Code {
     /// Makes the code for buckets of `slots` slots.
@@ -241,9 +258,15 @@ impl Code {
         lengths: &[u32],
         binomials: Binomials,
     ) -> Self {
-        let (mut classes, mut class_of) = (Vec::with_capacity(lids.len()), Vec::new());
+        let (mut classes, mut class_of) = (Vec::<Class>::with_capacity(lids.len()), Vec::new());
+        let mut all_tables = Vec::new();
         for (class, (&lids, &fingerprint_bits)) in lids.iter().zip(lengths).enumerate() {
-            classes.push(Class { first_lid: class_of.len() as u16, lids, fingerprint_bits });
+            let like = classes.iter().find(|class| class.lids == lids);
+            let tables = like.map_or_else(|| (lids > 1).then_some(all_tables.len() as u16), |class| class.tables);
+            if like.is_none() && lids > 1 {
+                all_tables.extend((2..=slots).map(|count| binomials.table(lids.into(), count)));
+            }
+            classes.push(Class { first_lid: class_of.len() as u16, lids, fingerprint_bits, tables });
             class_of.resize(class_of.len() + usize::from(lids), class as u8);
         }
         let bits_of = |group: Counts| lengths::fingerprint_bits(group, lengths);
@@ -262,13 +285,16 @@ impl Code {
                 classes.enumerate().fold(0, |all, (slot, class)| all | u64::from(lengths[class]) << (5 * slot));
             Row { lengths, counts, fingerprint_bits: bits_of(counts) as u8 }
         };
-        let mut by_counts: Vec<_> = frequent.iter().zip(0..).map(|(&(group, _), row)| (group, row)).collect();
-        by_counts.sort_unstable();
+        let mut row_of = vec![NO_ROW; (2 * frequent.len()).next_power_of_two()];
+        for (&(group, _), row) in frequent.iter().zip(0..) {
+            let free = probes(group, row_of.len()).find(|&place| row_of[place] == NO_ROW);
+            row_of[free.expect("half of the places stay empty")] = row;
+        }
         let first_of_heads = (0..1_u64 << HEAD_BITS).map(|head| head << (BUCKET_BITS - HEAD_BITS));
         let heads =
             first_of_heads.map(|bits| (thresholds.partition_point(|&first| first <= bits) - 1) as u16).collect();
         let rows = frequent.iter().map(row).collect();
-        Self { slots, classes, class_of, thresholds, rows, heads, by_counts, binomials }
+        Self { slots, classes, class_of, thresholds, rows, heads, row_of, tables: all_tables, binomials }
     }
 
     /// The number of slots of a bucket.
@@ -326,7 +352,7 @@ impl Code {
         assert_eq!(slots.len(), self.slots, "a bucket of another code");
         let class_of = |slot: &BucketSlot| usize::from(self.class_of[usize::from(slot.lid)]);
         let counts = slots.iter().fold(Counts::default(), |counts, slot| counts.plus(class_of(slot), 1));
-        let Ok(place) = self.by_counts.binary_search_by_key(&counts, |&(counts, _)| counts) else {
+        let Some(row) = self.row_with(counts) else {
             let rank = self.binomials.rank(slots.iter().map(|slot| slot.lid.into()));
             let mut fingerprints = [0; SLOTS_MAX];
             for (fingerprint, slot) in fingerprints.iter_mut().zip(slots) {
@@ -334,13 +360,14 @@ impl Code {
             }
             return Encoded::Rare(self.first_rare() + rank, fingerprints);
         };
-        let row = usize::from(self.by_counts[place].1);
         let (mut rank, mut combinations, mut fingerprints, mut rest) = (0, 1, 0, slots);
         for (class, count) in counts.iter() {
-            let Class { first_lid, lids, fingerprint_bits } = self.classes[class];
+            let Class { first_lid, lids, fingerprint_bits, .. } = self.classes[class];
             let (own, others) = rest.split_at(count);
-            rank += combinations * self.binomials.rank(own.iter().map(|slot| usize::from(slot.lid - first_lid)));
-            combinations *= self.binomials.count(lids.into(), count);
+            if lids > 1 {
+                rank += combinations * self.binomials.rank(own.iter().map(|slot| usize::from(slot.lid - first_lid)));
+                combinations *= self.binomials.count(lids.into(), count);
+            }
             for slot in own {
                 assert!(
                     u32::from(slot.fingerprint) >> fingerprint_bits == 0,
@@ -447,8 +474,22 @@ impl Code {
             + size_of_val(&*self.thresholds)
             + size_of_val(&*self.rows)
             + size_of_val(&*self.heads)
-            + size_of_val(&*self.by_counts)
+            + size_of_val(&*self.row_of)
+            + self.tables.iter().flatten().map(Combinations::memory_bytes).sum::<usize>()
             + self.binomials.memory_bytes()
+    }
+
+    /// Whether a bucket is rare.
+    #[inline]
+    pub fn is_rare(&self, bits: u64) -> bool {
+        bits >= self.first_rare()
+    }
+
+    /// The row of the group with these counts, or `None` if it is not frequent.
+    #[inline]
+    fn row_with(&self, counts: Counts) -> Option<usize> {
+        let rows = probes(counts, self.row_of.len()).map(|place| self.row_of[place]).take_while(|row| *row != NO_ROW);
+        rows.map(usize::from).find(|&row| self.rows[row].counts == counts)
     }
 
     /// The first rare bucket.
@@ -474,21 +515,37 @@ impl Code {
         let Row { counts, fingerprint_bits, .. } = self.rows[row];
         let mut rank = (bits - self.thresholds[row]) >> fingerprint_bits;
         let (mut lids, mut slot) = ([0; SLOTS_MAX], 0);
-        for (class, count) in counts.iter() {
-            let Class { first_lid, lids: of_class, .. } = self.classes[class];
-            let mut numbers = [0; SLOTS_MAX];
-            if of_class > 1 {
+        let mut classes = counts.iter().peekable();
+        while let Some((class, count)) = classes.next() {
+            let Class { first_lid, lids: of_class, tables, .. } = self.classes[class];
+            let own = &mut lids[slot..slot + count];
+            slot += count;
+            own.fill(first_lid);
+            let Some(tables) = tables else { continue };
+            // Nothing is left of the rank for the last one but its own.
+            let mut own_rank = rank;
+            if classes.peek().is_some() {
                 let combinations = self.binomials.count(of_class.into(), count);
-                self.binomials.unrank(rank % combinations, of_class.into(), &mut numbers[..count]);
-                rank /= combinations;
+                (rank, own_rank) = (rank / combinations, rank % combinations);
             }
-            for number in &numbers[..count] {
-                lids[slot] = first_lid + *number as u16;
-                slot += 1;
+            if count == 1 {
+                own[0] += own_rank as u16;
+            } else if let Some(table) = &self.tables[usize::from(tables) + count - 2] {
+                own.iter_mut().zip(table.of_rank(own_rank)).for_each(|(lid, number)| *lid += u16::from(number));
+            } else {
+                let mut numbers = [0; SLOTS_MAX];
+                self.binomials.unrank(own_rank, of_class.into(), &mut numbers[..count]);
+                own.iter_mut().zip(numbers).for_each(|(lid, number)| *lid += number as u16);
             }
         }
         lids
     }
+}
+
+/// The places of [`Code::row_of`], of `places` in all, where a group may be.
+fn probes(counts: Counts, places: usize) -> impl Iterator<Item = usize> {
+    let first = counts.hash(places.trailing_zeros());
+    (0..places).map(move |step| (first + step) & (places - 1))
 }
 
 /// The mean share of each class over all states.

@@ -14,6 +14,16 @@ pub(super) struct Binomials {
     rows: Vec<[u64; SLOTS_MAX + 1]>,
 }
 
+/// The combinations of `k` numbers below `v`, where they are few enough for a table.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Combinations {
+    /// By rank. Each number takes a byte, the first one the lowest.
+    packed: Box<[u64]>,
+}
+
+/// Combinations in a table, at most: with more, numbers are found by searching.
+const TABLE_MAX: u64 = 2048;
+
 impl Binomials {
     /// For combinations of numbers below `v_max`. The coefficients fit 64 bits: `v_max` is at most
     /// [`super::groups::LIDS_MAX`].
@@ -54,8 +64,32 @@ impl Binomials {
         }
     }
 
+    /// The table of the combinations of `k` numbers below `v`; `None` if they are too many.
+    pub(super) fn table(&self, v: usize, k: usize) -> Option<Combinations> {
+        let count = self.count(v, k);
+        let fits = count <= TABLE_MAX && v <= usize::from(u8::MAX) + 1;
+        let packed = |rank| {
+            let mut numbers = [0; SLOTS_MAX];
+            self.unrank(rank, v, &mut numbers[..k]);
+            numbers[..k].iter().rev().fold(0, |packed, number| packed << 8 | *number as u64)
+        };
+        fits.then(|| Combinations { packed: (0..count).map(packed).collect() })
+    }
+
     pub(super) fn memory_bytes(&self) -> usize {
         size_of_val(&*self.rows)
+    }
+}
+
+impl Combinations {
+    /// The combination of rank `rank`, in ascending order.
+    #[inline]
+    pub(super) fn of_rank(&self, rank: u64) -> [u8; 8] {
+        self.packed[rank as usize].to_le_bytes()
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        size_of_val(&*self.packed)
     }
 }
 
@@ -85,6 +119,8 @@ mod tests {
                 for (numbers, rank) in all.iter().zip(&ranks) {
                     let mut back = vec![0; k];
                     binomials.unrank(*rank, v, &mut back);
+                    let packed = binomials.table(v, k).expect("they are few").of_rank(*rank);
+                    assert!(back.iter().zip(packed).all(|(number, packed)| *number == usize::from(packed)));
                     assert_eq!((back, numbers.iter().all(|&n| n == 0)), (numbers.clone(), *rank == 0));
                 }
                 ranks.sort_unstable();

@@ -69,7 +69,19 @@ impl Counts {
 
     /// The classes that occur, with their counts, in ascending order.
     pub(super) fn iter(self) -> impl Iterator<Item = (usize, usize)> {
-        (0..CLASSES_MAX).map(move |class| (class, self.of(class))).filter(|(_, count)| *count > 0)
+        let mut left = self.0;
+        std::iter::from_fn(move || {
+            let class = (left.trailing_zeros() / 4) as usize;
+            let count = self.of(class.min(CLASSES_MAX - 1));
+            left &= !15_u64.wrapping_shl(4 * class as u32);
+            (class < CLASSES_MAX).then_some((class, count))
+        })
+    }
+
+    /// A number of `bits` bits that looks random.
+    #[inline]
+    pub(super) fn hash(self, bits: u32) -> usize {
+        (self.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (u64::BITS - bits)) as usize
     }
 }
 

@@ -252,13 +252,14 @@ mod twin {
     }
 }
 
-/// A builder counts versions of one key once, and makes filters of several kinds and sizes from one
-/// set, as a table does that rebuilds its filter from the digests it stored.
+/// A builder makes filters of several kinds and sizes from one set, as a table does that rebuilds
+/// its filter from the digests it stored. Keys with the same digest count, each of them.
 #[test]
 fn builders_keep_digests() {
-    let set = digests(0, 1000);
+    let mut set = digests(0, 999);
+    set.push(set[998]);
     let mut builder = Builder::new();
-    set.iter().for_each(|digest| (0..3).for_each(|_| builder.add(*digest)));
+    set.iter().for_each(|digest| builder.add(*digest));
     assert_eq!(builder.digests(), set);
     let stored: Vec<u64> = builder.digests().iter().map(|digest| digest.stored()).collect();
     let read: Vec<Digest> = stored.into_iter().map(Digest::from_stored).collect();

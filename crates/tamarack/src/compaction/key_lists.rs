@@ -5,8 +5,9 @@
 //! key      inputs that had it   kept?     entries of the filter
 //! apple    1 (the owner)        yes       unchanged
 //! fig      0, 1                 yes       remove that of 0
-//! pear     0, 2                 yes       insert one of the output, remove those of 0 and 2
+//! pear     0, 2                 yes       that of 2 becomes one of the output; remove that of 0
 //! plum     1, 2                 dropped   remove both
+//! quince   a memtable           yes       insert one of the output
 //! ```
 //!
 //! The output has the LID of the owner, if there is one ([`crate::tree::level_ids`]). A memtable
@@ -26,9 +27,11 @@ use crate::memory::{Account, Charge, MemoryPart};
 pub(super) struct KeyLists {
     /// The number of the filter that they are for.
     pub(super) epoch: u64,
-    /// Digests of keys that need an entry of the output.
+    /// Keys that no input has an entry of, and the output needs one.
     pub(super) inserts: Vec<Digest>,
-    /// Digests of keys that an input has no longer, and the number of that input.
+    /// Keys, each with the number of an input whose entry of it becomes one of the output.
+    pub(super) relabels: Vec<(Digest, u16)>,
+    /// Keys, each with the number of an input whose entry of it goes.
     pub(super) removes: Vec<(Digest, u16)>,
     /// The run that each input is, by number; `None` for a memtable.
     pub(super) inputs: Vec<Option<RunId>>,
@@ -47,9 +50,10 @@ impl KeyLists {
     /// Makes empty lists.
     pub(super) fn new(epoch: u64, inputs: Vec<Option<RunId>>, owner: Option<RunId>, account: &Arc<Account>) -> Self {
         let owner = (owner, owner.and_then(|owner| inputs.iter().position(|input| *input == Some(owner))));
-        let (inserts, removes, key, having) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let charge = account.charge(MemoryPart::Compactions, 0);
-        Self { epoch, inserts, removes, inputs, owner, key, having, is_kept: false, charge }
+        let (inserts, relabels, removes) = (Vec::new(), Vec::new(), Vec::new());
+        let (key, having, is_kept) = (Vec::new(), Vec::new(), false);
+        Self { epoch, inserts, relabels, removes, inputs, owner, key, having, is_kept, charge }
     }
 
     /// The run whose LID the output shares.
@@ -70,9 +74,13 @@ impl KeyLists {
         self.is_kept |= is_kept;
     }
 
-    /// Completes the lists: the key that was noted last has no more entries.
+    /// Completes the lists, and puts them in the order of digests: the key that was noted last has
+    /// no more entries.
     pub(super) fn finish(&mut self) {
         self.end_key();
+        self.inserts.sort_unstable();
+        self.relabels.sort_unstable();
+        self.removes.sort_unstable();
     }
 
     fn end_key(&mut self) {
@@ -80,16 +88,18 @@ impl KeyLists {
         let has_owner = self.having.iter().any(is_owners);
         if !(self.having.is_empty() || has_owner && self.is_kept && self.having.len() == 1) {
             let digest = Digest::of(&self.key);
-            if self.is_kept && !has_owner {
-                self.inserts.push(digest);
+            let is_run = |input: &u16| self.inputs[usize::from(*input)].is_some();
+            let runs = || self.having.iter().copied().filter(is_run);
+            let kept = self.is_kept.then(|| runs().find(is_owners).or(runs().next()));
+            self.removes.extend(runs().filter(|input| kept != Some(Some(*input))).map(|input| (digest, input)));
+            match kept {
+                Some(Some(input)) if !is_owners(&input) => self.relabels.push((digest, input)),
+                Some(None) => self.inserts.push(digest),
+                _ => (),
             }
-            let gone = self.having.iter().copied().filter(|input| {
-                let is_run = self.inputs[usize::from(*input)].is_some();
-                is_run && !(self.is_kept && is_owners(input))
-            });
-            self.removes.extend(gone.map(|input| (digest, input)));
-            let element_bytes = (size_of::<Digest>(), size_of::<(Digest, u16)>());
-            self.charge.set(self.inserts.capacity() * element_bytes.0 + self.removes.capacity() * element_bytes.1);
+            let inputs = self.relabels.capacity() + self.removes.capacity();
+            let bytes = self.inserts.capacity() * size_of::<Digest>() + inputs * size_of::<(Digest, u16)>();
+            self.charge.set(bytes);
         }
         self.having.clear();
         self.is_kept = false;
@@ -118,9 +128,13 @@ mod tests {
             having.iter().for_each(|input| lists.note(*input, key.as_bytes(), is_kept));
         }
         lists.finish();
-        let digest = |key: &str| Digest::of(key.as_bytes());
-        assert_eq!(lists.inserts, ["pear", "quince"].map(digest));
-        let removes = [("fig", 0), ("pear", 2), ("pear", 0), ("plum", 1), ("plum", 2)];
-        assert_eq!(lists.removes, removes.map(|(key, input)| (digest(key), input)));
+        let sorted = |keys: &[(&str, u16)]| {
+            let mut keys: Vec<_> = keys.iter().map(|(key, input)| (Digest::of(key.as_bytes()), *input)).collect();
+            keys.sort_unstable();
+            keys
+        };
+        assert_eq!(lists.inserts, [Digest::of(b"quince")]);
+        assert_eq!(lists.relabels, sorted(&[("pear", 2)]));
+        assert_eq!(lists.removes, sorted(&[("fig", 0), ("pear", 0), ("plum", 1), ("plum", 2)]));
     }
 }

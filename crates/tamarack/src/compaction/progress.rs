@@ -4,6 +4,7 @@
 //! It is taken under the scheduler's lock, so jobs, runs and memtables are consistent. Decides
 //! nothing and changes nothing.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tamarack_model::bound::SpaceBound;
@@ -26,6 +27,8 @@ pub struct BackgroundSnapshot {
     pub shape: Shape,
     /// Memtables and runs.
     pub state: ScanPin,
+    /// The predicted false positives and the bits of each run in a filter over the whole tree.
+    pub tree_filter: BTreeMap<RunId, (f64, u64)>,
     /// Flushes and compactions in progress, in the order in which they began.
     pub jobs: Vec<JobProgress>,
     /// True while compactions are paused.

@@ -1,7 +1,7 @@
 //! [`TreeFilter`]: who changes the filter over the whole tree, and when.
 //!
 //! ```text
-//! flush, handover ──► Unit: entries of the output ─► edit, state ─► entries of inputs removed
+//! flush, handover ──► Unit: new entries ─► edit, state ─► entries of inputs become the output's
 //! filter worker ────► begin: a code, LIDs, no partition ready
 //!                     partitions from the digests of tables, a few at a time
 //!                     runs that nobody has listed: their keys, table by table
@@ -10,12 +10,14 @@
 //! # Units
 //!
 //! A [`Unit`] is a change of the filter together with the edit that it belongs to, from the first
-//! entry inserted to the last one removed. One lock, the **gate**, is held meanwhile, and while the
+//! entry inserted to the last one changed. One lock, the **gate**, is held meanwhile, and while the
 //! filter worker makes partitions: then entries and state agree, and a partition can be made from
 //! the digests of the runs of the state. A unit takes some milliseconds. Lookups never wait.
 //!
-//! A partition that has too few buckets for what a unit inserts is made anew before, larger by an
-//! eighth, or in two halves. Its entries come from the digests of all listed tables. A table that a
+//! A partition that has too few buckets for what a unit inserts is made anew before, larger by about
+//! an eighth, or in two halves. All partitions grow alike, so those eighths are of different sizes:
+//! else all would be full at once. Its entries come from the digests of all listed tables. Those are
+//! read before the gate is closed, as far as it is known then which are needed. A table that a
 //! compaction has cut has digests of keys that the run lacks; then the present partition tells
 //! which keys still have an entry. (Sometimes it is wrong, as filters are: an entry too many, which
 //! stays until the partition is made again.)
@@ -28,22 +30,26 @@
 //!
 //! Tests: `tests/suite/chucky.rs`; lockstep histories; `crate::cuckoo` for the order of changes.
 
+use std::borrow::Cow;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use tamarack_env::random::mixed;
 use tamarack_env::sync::{Mutex, MutexGuard, Rank};
 use tamarack_filter::Digest;
-use tamarack_filter::chucky::{Code, Shares};
+use tamarack_filter::chucky::Code;
 use tamarack_model::Shape;
 use tamarack_model::filter::FilterChoice;
-use tamarack_model::filter::chucky::{self, Classes};
+use tamarack_model::filter::chucky;
 
 use crate::compaction::key_lists::KeyLists;
 use crate::compaction::task::Task;
 use crate::cuckoo::{Directory, EntryChange, Interval, Partition, Place};
 use crate::error::{Error, Result};
 use crate::format::edit::{CompactionId, RunId, SliceSpec};
-use crate::format::meta::{EditNumber, TableMeta};
-use crate::memory::Account;
+use crate::format::meta::{EditNumber, TableId, TableMeta};
+use crate::memory::{Account, Charge, MemoryPart};
 use crate::tree::level_ids::{FilterView, LevelIds, Lid};
 use crate::tree::run::Run;
 use crate::tree::slice::Slice;
@@ -67,6 +73,9 @@ const LEFTOVERS: f64 = 0.005;
 /// Entries of the partitions that are made at a time.
 const ENTRIES_AT_A_TIME: u64 = 128 << 10;
 
+/// Digests that are read before a unit begins, at most.
+const AHEAD_MAX: u64 = 8 * ENTRIES_AT_A_TIME;
+
 /// The filter over the whole tree of a scheduler. See the module's documentation.
 pub(super) struct TreeFilter {
     tree: Arc<Tree>,
@@ -79,8 +88,6 @@ pub(super) struct TreeFilter {
 struct Gate {
     /// The number of the last filter.
     epoch: u64,
-    /// Slots of a bucket and a shape for which there is no code.
-    impossible: Option<(usize, Shape)>,
     /// Partitions that are to be made anew, to get rid of so many leftovers.
     remaking: Vec<(Interval, u64)>,
     leftovers: u64,
@@ -93,12 +100,42 @@ pub(super) struct Unit<'a> {
     _gate: MutexGuard<'a, Gate>,
     /// The run that got a LID.
     listed: Option<RunId>,
-    inserted: FilterEntries,
-    removes: FilterEntries,
+    changes: UnitChanges,
+    charge: Charge,
 }
+
+/// The changes of a unit, each kind in the order of digests.
+#[derive(Default)]
+struct UnitChanges {
+    /// Before the edit is published.
+    inserts: FilterChanges,
+    /// After it.
+    removes: FilterChanges,
+    /// After these.
+    relabels: FilterChanges,
+}
+
+/// Changes of the filter: keys, and what happens to an entry of each.
+type FilterChanges = Vec<(Digest, EntryChange)>;
 
 /// Entries of the filter: a key, and the LID of a run that has it.
 type FilterEntries = Vec<(Digest, Lid)>;
+
+/// Digests of tables that were read before the gate was closed.
+#[derive(Default)]
+struct DigestsAhead {
+    /// Those from a first to a last one, by table.
+    between: Vec<((Digest, Digest), BTreeMap<TableId, Vec<Digest>>)>,
+    charge: Charge,
+}
+
+/// The insertions of a table whose run is being listed, which were read before the gate was closed.
+struct ReadArrival {
+    table: TableId,
+    lid: Lid,
+    inserts: FilterChanges,
+    _charge: Charge,
+}
 
 /// The run that the keys of a unit go to.
 #[derive(Clone, Copy)]
@@ -146,6 +183,7 @@ impl TreeFilter {
         lists: Option<KeyLists>,
         (moved, tables): (&[SliceSpec], &[TableMeta]),
     ) -> Option<Unit<'_>> {
+        let ahead = self.read_for(lists.as_slice());
         let gate = self.gate.lock();
         let version = present();
         let tree = self.tree.of(&version);
@@ -169,7 +207,7 @@ impl TreeFilter {
         if lists.as_ref().is_some_and(|lists| lists.owner() != owner) {
             return None;
         }
-        Some(self.begin(gate, tree, lists.into_iter().collect(), moved, output))
+        Some(self.begin(gate, tree, (lists.as_slice(), moved), output, &ahead))
     }
 
     /// Begins the unit of a flush into the run with this number, which takes the place of `input`,
@@ -182,36 +220,40 @@ impl TreeFilter {
         lists: Vec<Option<KeyLists>>,
         (moved, tables): (&[SliceSpec], &[TableMeta]),
     ) -> Unit<'_> {
+        let parts = lists.len();
+        let lists: Vec<KeyLists> = lists.into_iter().flatten().collect();
+        let ahead = self.read_for(&lists);
         let gate = self.gate.lock();
         let version = present();
         let tree = self.tree.of(&version);
         let Some(epoch) = self.epoch() else { return self.unit(gate) };
-        let owners = || lists.iter().map(|lists| lists.as_ref().and_then(KeyLists::owner));
+        let owners = || lists.iter().map(KeyLists::owner);
         let owner = owners().next().flatten();
-        let is_late = lists.iter().any(|lists| lists.as_ref().is_none_or(|lists| lists.epoch != epoch));
+        let is_late = lists.len() < parts || lists.iter().any(|lists| lists.epoch != epoch);
         if is_late || owners().any(|other| other != owner) {
             // The entries of the input are left over.
             self.tree.level_ids(|ids| of(ids).leftovers += u64::from(input.is_some()));
             return self.unit(gate);
         }
         let level = input.map_or(1, |input| level_of(tree, input));
-        let lists = lists.into_iter().flatten().collect();
-        self.begin(gate, tree, lists, moved, Some(Output { run, level, owner, has_digests: has_digests(tables) }))
+        let output = Output { run, level, owner, has_digests: has_digests(tables) };
+        self.begin(gate, tree, (&lists, moved), Some(output), &ahead)
     }
 
     /// A unit that changes nothing.
     fn unit<'a>(&'a self, gate: MutexGuard<'a, Gate>) -> Unit<'a> {
-        Unit { filter: self, _gate: gate, listed: None, inserted: Vec::new(), removes: Vec::new() }
+        let (changes, charge) = (UnitChanges::default(), self.account.charge(MemoryPart::Compactions, 0));
+        Unit { filter: self, _gate: gate, listed: None, changes, charge }
     }
 
-    /// Begins a unit: gives the output a LID, and inserts its entries.
+    /// Begins a unit: gives the output a LID, and inserts the entries that it needs.
     fn begin<'a>(
         &'a self,
         gate: MutexGuard<'a, Gate>,
         tree: &TreeVersion,
-        lists: Vec<KeyLists>,
-        moved: &[SliceSpec],
+        (lists, moved): (&[KeyLists], &[SliceSpec]),
         output: Option<Output>,
+        ahead: &DigestsAhead,
     ) -> Unit<'a> {
         let mut unit = self.unit(gate);
         let lid = output.and_then(|output| {
@@ -219,55 +261,65 @@ impl TreeFilter {
             unit.listed = is_new.then_some(output.run);
             lid
         });
-        let lid_of = |run: RunId| self.tree.level_ids(|ids| of(ids).lid(run));
-        // Keys that are to have an entry with the LID, and those that a run has no longer.
-        let (mut keys, mut gone): (Vec<Digest>, Vec<(Digest, RunId)>) = (Vec::new(), Vec::new());
-        for lists in lists {
-            let removes =
-                lists.removes.iter().filter_map(|(key, input)| Some((*key, lists.inputs[usize::from(*input)]?)));
-            gone.extend(removes);
-            keys.extend(lists.inserts);
-        }
         let owner = output.and_then(|output| output.owner).filter(|_| lid.is_some());
-        for (run, slice) in moved.iter().filter_map(|spec| slice_of(tree, spec)).filter(|(run, _)| Some(*run) != owner)
+        let moved = moved.iter().filter_map(|spec| slice_of(tree, spec)).filter(|(run, _)| Some(*run) != owner);
+        let moved: Vec<(Option<RunId>, Vec<Digest>)> =
+            moved.filter_map(|(run, slice)| self.moved(run, slice, output)).collect();
+        let inputs = lists.iter().flat_map(|lists| &lists.inputs).chain(moved.iter().map(|(run, _)| run));
+        let named: Vec<RunId> = inputs.copied().flatten().chain(output.map(|output| output.run)).collect();
+        let lids = || self.tree.level_ids(|ids| named.iter().map(|run| of(ids).lid(*run)).collect::<Vec<_>>());
+        let resolve = |lid| {
+            let lid_of = |run: RunId| self.tree.level_ids(|ids| of(ids).lid(run));
+            UnitChanges::of(lists, &moved, lid, lid_of)
+        };
+        let before = lids();
+        // Digests that could not be read have cost runs their LIDs, the output too.
+        let lid = lid.filter(|_| output.and_then(|output| self.tree.level_ids(|ids| of(ids).lid(output.run))) == lid);
+        unit.changes = resolve(lid);
+        unit.charge.set(unit.changes.memory_bytes());
+        self.make_space(&unit.changes.inserts, ahead);
+        if let Some(output) = output
+            && lids() != before
         {
-            let of_table = slice.table().digests_between(EVERYTHING.0, EVERYTHING.1);
-            let Ok(Some(of_table)) = of_table.inspect_err(|error| unread(slice.table(), error)) else {
-                self.tree.level_ids(|ids| {
-                    of(ids).leftovers += 1;
-                    output.iter().for_each(|output| of(ids).unlist(output.run, true));
-                });
-                continue;
-            };
-            if slice.is_whole() {
-                gone.extend(of_table.iter().map(|key| (*key, run)));
-            } else {
-                // Keys that were handed over before have no entries any more.
-                self.tree.level_ids(|ids| of(ids).leftovers += 1);
-            }
-            keys.extend(of_table);
+            // Entries that were to become its own may be gone.
+            self.tree.level_ids(|ids| of(ids).unlist(output.run, true));
+            unit.changes = resolve(None);
+            unit.charge.set(unit.changes.memory_bytes());
         }
-        keys.sort_unstable();
-        if lid.is_some() {
-            self.make_space(&keys);
+        self.change(&unit.changes.inserts);
+        if let Some(output) = output {
+            self.tree.level_ids(|ids| of(ids).begin_aliases(unit.changes.relabelled(), output.run));
         }
-        // Digests that cannot be read may have cost runs their LIDs just now, the output too.
-        if let Some(lid) = lid.filter(|lid| output.and_then(|output| lid_of(output.run)) == Some(*lid)) {
-            unit.inserted = keys.into_iter().map(|key| (key, lid)).collect();
-        }
-        unit.removes = gone.into_iter().filter_map(|(key, run)| Some((key, lid_of(run)?))).collect();
-        unit.removes.sort_unstable();
-        self.change(&unit.inserted, EntryChange::Insert);
         unit
     }
 
-    /// Changes entries, in the order of digests. Those of partitions that are not ready are left to
-    /// whoever makes them.
-    fn change(&self, entries: &[(Digest, Lid)], change: impl Fn(Lid) -> EntryChange) {
-        let directory = self.directory();
-        for (digest, lid) in entries {
-            if let Some((partition, place)) = directory.find(*digest) {
-                partition.change(place, change(*lid));
+    /// The keys of a slice that is moved, and its run if their entries become those of the output; of
+    /// a part of a table, they have to be inserted. Returns `None` if its digests cannot be read: the
+    /// output is unlisted then.
+    fn moved(&self, run: RunId, slice: &Slice, output: Option<Output>) -> Option<(Option<RunId>, Vec<Digest>)> {
+        let keys = slice.table().digests_between(EVERYTHING.0, EVERYTHING.1);
+        let keys = keys.inspect_err(|error| unread(slice.table(), error)).ok().flatten();
+        if keys.is_none() || !slice.is_whole() {
+            // Of a part of a table, keys that were handed over before have no entries any more.
+            self.tree.level_ids(|ids| of(ids).leftovers += 1);
+        }
+        if keys.is_none() {
+            self.tree.level_ids(|ids| output.iter().for_each(|output| of(ids).unlist(output.run, true)));
+        }
+        Some((slice.is_whole().then_some(run), keys?))
+    }
+
+    /// Carries out changes, which are in the order of digests. Those of partitions that are not
+    /// ready are left to whoever makes them.
+    fn change(&self, mut changes: &[(Digest, EntryChange)]) {
+        if changes.is_empty() {
+            return;
+        }
+        for (interval, partition) in self.directory().partitions() {
+            let (own, others) = changes.split_at(changes.partition_point(|(key, _)| *key <= interval.last()));
+            changes = others;
+            if let Some(partition) = partition.filter(|_| !own.is_empty()) {
+                partition.change(own.iter().map(|(key, change)| (interval.place(partition, *key), *change)));
             }
         }
     }
@@ -276,53 +328,97 @@ impl TreeFilter {
         self.tree.level_ids(|ids| of(ids).directory.clone())
     }
 
-    /// Makes partitions anew that have too few buckets for entries of these keys. The gate is
-    /// closed.
-    fn make_space(&self, keys: &[Digest]) {
-        let slots = self.tree.level_ids(|ids| of(ids).code.slots());
-        let mut crowded = Vec::new();
-        for (interval, partition) in self.directory().partitions() {
-            let from = keys.partition_point(|key| *key < interval.first());
-            let more = keys[from..].partition_point(|key| *key <= interval.last());
-            if let Some(partition) = partition
-                && partition.entries() + more as u64 > entries_max(slots, partition.buckets())
-            {
-                crowded.push((interval, partition.entries() + more as u64));
-            }
-        }
+    /// Makes partitions anew that have too few buckets for these insertions. The gate is closed.
+    fn make_space(&self, inserts: &[(Digest, EntryChange)], ahead: &DigestsAhead) {
+        let mut crowded = self.crowded(|interval| count_in(inserts, |(key, _)| *key, interval));
         while !crowded.is_empty() {
-            self.make(&some_of(&mut crowded));
+            let count = some_of(&crowded);
+            self.make(&crowded[..count], ahead);
+            crowded.drain(..count);
         }
+    }
+
+    /// The partitions that have too few buckets for as many more entries as `more` gives for each,
+    /// and how many entries they have then.
+    fn crowded(&self, more: impl Fn(Interval) -> usize) -> Vec<(Interval, u64)> {
+        let Some((slots, directory)) =
+            self.tree.level_ids(|ids| ids.as_ref().map(|ids| (ids.code.slots(), ids.directory.clone())))
+        else {
+            return Vec::new();
+        };
+        let partitions = directory.partitions().filter_map(|(interval, partition)| {
+            let (partition, more) = (partition?, more(interval) as u64);
+            let entries = partition.entries() + more;
+            (more > 0 && entries > entries_max(slots, partition.buckets())).then_some((interval, entries))
+        });
+        partitions.collect()
+    }
+
+    /// Reads what a unit with these lists needs to make partitions anew. The gate is open: what has
+    /// changed when it is closed is read then.
+    fn read_for(&self, lists: &[KeyLists]) -> DigestsAhead {
+        let count = |interval| lists.iter().map(|lists| count_in(&lists.inserts, |key| *key, interval)).sum();
+        self.read_ahead(&self.crowded(count))
+    }
+
+    /// Reads the digests that partitions of these intervals are made from.
+    fn read_ahead(&self, mut wanted: &[(Interval, u64)]) -> DigestsAhead {
+        let mut ahead = DigestsAhead::default();
+        if wanted.is_empty() {
+            return ahead;
+        }
+        let state = self.tree.pin_scan();
+        let tables = self.tree.level_ids(|ids| ids.as_ref().map(|ids| listed_tables(ids, state.tree())));
+        let Some(tables) = tables else { return ahead };
+        let (mut entries, mut bytes) = (0, 0);
+        while !wanted.is_empty() && entries < AHEAD_MAX {
+            let (group, others) = wanted.split_at(some_of(wanted));
+            entries += group.iter().map(|(_, entries)| entries).sum::<u64>();
+            let (first, last) = bounds(group);
+            // What cannot be read is read, and reported, when the gate is closed.
+            let read = |table: &ListedTable| {
+                Some((table.table.id(), table.table.digests_between(first, last).ok().flatten()?))
+            };
+            let digests: BTreeMap<TableId, Vec<Digest>> = tables.iter().filter_map(read).collect();
+            bytes += digests.values().map(|digests| digests.capacity() * size_of::<Digest>()).sum::<usize>();
+            ahead.charge = self.account.charge(MemoryPart::Compactions, bytes);
+            ahead.between.push(((first, last), digests));
+            wanted = others;
+        }
+        ahead
     }
 
     /// Makes the partitions of these intervals, in order, each for so many entries or those that it
     /// has, from the digests of all listed tables. The gate is closed.
-    fn make(&self, wanted: &[(Interval, u64)]) {
+    fn make(&self, wanted: &[(Interval, u64)], ahead: &DigestsAhead) {
         let state = self.tree.pin_scan();
         let (code, directory, tables) = self.tree.level_ids(|ids| {
             let ids = of(ids);
             (ids.code.clone(), ids.directory.clone(), listed_tables(ids, state.tree()))
         });
-        let (first, last) = (wanted[0].0.first(), wanted[wanted.len() - 1].0.last());
+        let (first, last) = bounds(wanted);
         let has_cut = tables.iter().any(|table| !table.is_whole);
         let mut made: Vec<FilterEntries> = wanted.iter().map(|_| Vec::new()).collect();
         let mut lost = Vec::new();
         for ListedTable { lid, table, is_whole } in tables {
-            let keys = table.digests_between(first, last);
-            let Ok(Some(keys)) = keys.inspect_err(|error| unread(&table, error)) else {
+            let read = match ahead.of(table.id(), (first, last)) {
+                Some(keys) => Ok(Some(Cow::Borrowed(keys))),
+                None => table.digests_between(first, last).map(|keys| keys.map(Cow::Owned)),
+            };
+            let Ok(Some(keys)) = read.inspect_err(|error| unread(&table, error)) else {
                 lost.push(lid);
                 continue;
             };
-            for key in keys {
-                let at = wanted.partition_point(|(interval, _)| interval.last() < key);
-                // If a compaction has taken keys, the present partition tells which are left.
-                let is_left = || match directory.find(key) {
-                    Some((present, place)) if !is_whole => present.candidates(place).iter().any(|other| other == lid),
-                    _ => true,
-                };
-                if wanted.get(at).is_some_and(|(interval, _)| interval.contains(key)) && is_left() {
-                    made[at].push((key, lid));
-                }
+            // If a compaction has taken keys, the present partition tells which are left.
+            let is_left = |key: Digest| match directory.find(key) {
+                Some((present, place)) if !is_whole => present.candidates(place).iter().any(|other| other == lid),
+                _ => true,
+            };
+            let mut keys = &keys[..];
+            for ((interval, _), made) in wanted.iter().zip(&mut made) {
+                let (own, others) = keys.split_at(keys.partition_point(|key| *key <= interval.last()));
+                keys = others;
+                made.extend(own.iter().filter(|key| is_left(**key)).map(|key| (*key, lid)));
             }
         }
         let is_listed = |lid: Lid| !lost.contains(&lid);
@@ -341,6 +437,7 @@ impl TreeFilter {
             // Runs that share their LID are unlisted with them, and those that are in no state yet.
             ids.runs_with(|lid| !is_listed(lid)).into_iter().for_each(|run| ids.unlist(run, true));
             let arriving = ids.arriving.take_if(|(_, lid, _)| !is_listed(*lid));
+            ids.leftovers += u64::from(arriving.is_some());
             arriving.iter().for_each(|(run, ..)| ids.refuse(*run));
             arriving
         });
@@ -356,7 +453,7 @@ impl TreeFilter {
         entries: u64,
         made: &[(Digest, Lid)],
     ) -> Vec<(Interval, Arc<Partition>)> {
-        let buckets = buckets_for(code.slots(), entries);
+        let buckets = buckets_for(code.slots(), entries, interval);
         if buckets > BUCKETS_MAX
             && let Some(halves) = interval.halves()
         {
@@ -387,41 +484,61 @@ impl TreeFilter {
             return false;
         };
         let slots = chucky::slots(bits_per_entry);
+        // Read before the gate is closed.
+        let mut next = self.next_to_make(&self.gate.lock());
+        let arrival = if next.is_empty() { self.read_arrival() } else { None };
+        if let Some(ReadArrival { inserts, .. }) = &arrival {
+            next = self.crowded(|interval| count_in(inserts, |(key, _)| *key, interval));
+        }
+        let ahead = self.read_ahead(&next);
         let mut gate = self.gate.lock();
         let state = self.tree.pin_scan();
         let fits = |ids: &LevelIds| ids.code.slots() == slots && ids.fits(shape, state.tree());
-        if gate.is_impossible(slots, shape) {
-            return false;
-        }
         if !self.tree.level_ids(|ids| ids.as_ref().is_some_and(fits)) {
-            return self.begin_filter(&mut gate, slots, shape);
+            self.begin_filter(&mut gate, slots, shape);
+            return true;
         }
         self.tree.level_ids(|ids| {
             of(ids).set_levels(shape.last());
             of(ids).forget_all_but(state.tree());
         });
-        let entries = self.entries_of_tree();
-        let directory = self.directory();
-        let missing = directory.partitions().filter(|(_, partition)| partition.is_none()).map(|(at, _)| at);
-        let mut wanted: Vec<_> = missing.map(|interval| (interval, entries >> interval.depth())).collect();
-        if !wanted.is_empty() {
-            self.make(&some_of(&mut wanted));
-            return true;
-        }
-        if !gate.remaking.is_empty() {
-            self.make(&some_of(&mut gate.remaking));
-            if gate.remaking.is_empty() {
-                // None are left, unless some came meanwhile.
-                self.tree.level_ids(|ids| of(ids).leftovers -= gate.leftovers);
+        let next = self.next_to_make(&gate);
+        if !next.is_empty() {
+            let is_remade = |(interval, _): &(Interval, u64)| next.iter().any(|(made, _)| made == interval);
+            self.make(&next, &ahead);
+            if !gate.remaking.is_empty() {
+                gate.remaking.retain(|wanted| !is_remade(wanted));
+                if gate.remaking.is_empty() {
+                    // None are left, unless some came meanwhile.
+                    self.tree.level_ids(|ids| of(ids).leftovers -= gate.leftovers);
+                }
             }
             return true;
         }
         if self.has_many_leftovers() {
+            let entries = self.entries_of_tree();
             gate.leftovers = self.tree.level_ids(|ids| of(ids).leftovers);
-            gate.remaking.extend(directory.partitions().map(|(interval, _)| (interval, entries >> interval.depth())));
+            let all = self.directory();
+            gate.remaking.extend(all.partitions().map(|(interval, _)| (interval, entries >> interval.depth())));
             return true;
         }
-        self.list_some()
+        self.list_some(arrival, &ahead)
+    }
+
+    /// The partitions that the filter worker makes next: those that are missing, then those that are
+    /// made anew.
+    fn next_to_make(&self, gate: &Gate) -> Vec<(Interval, u64)> {
+        let Some(directory) = self.tree.level_ids(|ids| ids.as_ref().map(|ids| ids.directory.clone())) else {
+            return Vec::new();
+        };
+        let entries = self.entries_of_tree();
+        let missing = directory.partitions().filter(|(_, partition)| partition.is_none());
+        let mut wanted: Vec<_> = missing.map(|(interval, _)| (interval, entries >> interval.depth())).collect();
+        if wanted.is_empty() {
+            wanted.extend(&gate.remaking);
+        }
+        wanted.truncate(some_of(&wanted));
+        wanted
     }
 
     /// True if entries of keys that are in no run any more are worth making all partitions anew.
@@ -442,9 +559,6 @@ impl TreeFilter {
     pub(super) fn is_settled(&self, choice: FilterChoice, shape: &Shape) -> bool {
         let FilterChoice::Tree { bits_per_entry } = choice else { return self.epoch().is_none() };
         let (slots, state) = (chucky::slots(bits_per_entry), self.tree.pin_scan());
-        if self.gate.lock().is_impossible(slots, shape) {
-            return true;
-        }
         self.tree.level_ids(|ids| {
             ids.as_ref().is_some_and(|ids| {
                 let is_ready = || ids.directory.partitions().all(|(_, partition)| partition.is_some());
@@ -459,25 +573,17 @@ impl TreeFilter {
     }
 
     /// Begins another filter: LIDs for all runs whose tables have digests, and no partition ready.
-    /// False if there is no code for such a tree; it has no filter then.
-    fn begin_filter(&self, gate: &mut Gate, slots: usize, shape: &Shape) -> bool {
-        let classes = Classes::of(shape);
-        let states: Vec<Shares> = classes.states(shape).into_iter().map(Shares::new).collect();
-        let code = match Code::new(slots, classes.lids(), &states) {
-            Ok(code) => Arc::new(code),
-            Err(error) => {
-                tracing::warn!(%error, "no filter over the whole tree for this shape; lookups search all runs");
-                drop(self.tree.change_filter(|ids, _| ids.take()));
-                gate.impossible = Some((slots, shape.clone()));
-                return false;
-            }
-        };
+    fn begin_filter(&self, gate: &mut Gate, slots: usize, shape: &Shape) {
         gate.epoch += 1;
         gate.remaking.clear();
         let partitions = self.entries_of_tree() / entries_max(slots, BUCKETS_MAX / 2);
+        // Its code takes milliseconds, so it is made before.
+        let mut ids = LevelIds::new(gate.epoch, slots, shape.clone(), Directory::new(partitions));
         let before = self.tree.change_filter(|present, tree| {
-            let mut ids = LevelIds::new(gate.epoch, code, classes, shape.clone(), Directory::new(partitions));
-            for run in tree.runs().filter(|run| !run.is_empty()) {
+            // The largest runs of each class are to have LIDs of their own.
+            let mut runs: Vec<&Arc<Run>> = tree.runs().filter(|run| !run.is_empty()).collect();
+            runs.sort_by_key(|run| Reverse(run.entries()));
+            for run in runs {
                 if run.slices().iter().all(|slice| slice.table().has_digests()) {
                     let lid = ids.free_lid(level_of(tree, run.id()));
                     ids.list(run.id(), lid);
@@ -489,62 +595,76 @@ impl TreeFilter {
             present.replace(ids)
         });
         drop(before);
-        true
     }
 
     /// Inserts the keys of a table of a run that nobody has listed, or lists the run when all its
     /// tables are done. False if there is no such run. The gate is closed.
-    fn list_some(&self) -> bool {
+    fn list_some(&self, read: Option<ReadArrival>, ahead: &DigestsAhead) -> bool {
         let state = self.tree.pin_scan();
-        let tree = state.tree();
-        let arriving = self.tree.level_ids(|ids| of(ids).arriving.clone());
-        let Some((run, lid, done)) = arriving else {
+        let Some(Arrival { run, lid, done, left }) = self.arrival(state.tree()) else {
             let begun = self.tree.level_ids(|ids| {
                 let ids = of(ids);
-                let run = next_to_list(ids, tree)?;
-                ids.arriving = Some((run, ids.free_lid(level_of(tree, run)), Vec::new()));
+                let run = next_to_list(ids, state.tree())?;
+                ids.arriving = Some((run, ids.free_lid(level_of(state.tree(), run)), Vec::new()));
                 Some(run)
             });
             return begun.is_some();
         };
-        let slices: Option<Vec<&Slice>> = tree.run(run).map(|(run, ..)| run.slices().iter().collect());
-        let still = slices.filter(|slices| {
-            let has = |table: &Arc<TableFile>| slices.iter().any(|slice| slice.table().id() == table.id());
-            slices.iter().all(|slice| slice.is_whole()) && done.iter().all(has)
-        });
-        let next = still.as_ref().map(|slices| {
-            let is_done = |slice: &&&Slice| done.iter().any(|table| table.id() == slice.table().id());
-            slices.iter().find(|slice| !is_done(slice)).map(|slice| slice.table().clone())
-        });
-        match next {
-            Some(None) => self.tree.change_filter(|ids, _| {
+        match left.as_deref() {
+            Some([]) => self.tree.change_filter(|ids, _| {
                 of(ids).list(run, lid);
                 of(ids).arriving = None;
             }),
-            Some(Some(table)) => match self.entries_of(&table, lid) {
-                Some(entries) => {
-                    self.make_space(&entries.iter().map(|(key, _)| *key).collect::<Vec<_>>());
-                    // Digests that cannot be read may have ended it.
-                    let goes_on = self.tree.level_ids(|ids| {
-                        let arriving = of(ids).arriving.as_mut();
-                        arriving.map(|(_, _, tables)| tables.push(table.clone())).is_some()
-                    });
-                    if goes_on {
-                        self.change(&entries, EntryChange::Insert);
+            Some([table, ..]) => {
+                let read = read.filter(|read| read.table == table.id() && read.lid == lid);
+                match read.map_or_else(|| self.entries_of(table, lid), |read| Some(read.inserts)) {
+                    Some(entries) => {
+                        self.make_space(&entries, ahead);
+                        // Digests that cannot be read may have ended it.
+                        let goes_on = self.tree.level_ids(|ids| {
+                            let arriving = of(ids).arriving.as_mut();
+                            arriving.map(|(_, _, tables)| tables.push(table.clone())).is_some()
+                        });
+                        if goes_on {
+                            self.change(&entries);
+                        }
                     }
+                    None => self.give_up(run, lid, &done),
                 }
-                None => self.give_up(run, lid, &done),
-            },
+            }
             None => self.give_up(run, lid, &done),
         }
         true
+    }
+
+    /// The run that is being listed, if there is one.
+    fn arrival(&self, tree: &TreeVersion) -> Option<Arrival> {
+        let (run, lid, done) = self.tree.level_ids(|ids| ids.as_ref()?.arriving.clone())?;
+        let is_in = |tables: &[Arc<TableFile>], table: &TableFile| tables.iter().any(|other| other.id() == table.id());
+        let left = tree.run(run).and_then(|(run, ..)| {
+            let tables: Vec<_> = run.slices().iter().map(|slice| slice.table().clone()).collect();
+            let is_whole = run.slices().iter().all(Slice::is_whole) && done.iter().all(|table| is_in(&tables, table));
+            is_whole.then(|| tables.into_iter().filter(|table| !is_in(&done, table)).collect())
+        });
+        Some(Arrival { run, lid, done, left })
+    }
+
+    /// The insertions of the table whose keys are inserted next, if a run is being listed.
+    fn read_arrival(&self) -> Option<ReadArrival> {
+        let state = self.tree.pin_scan();
+        let Arrival { lid, left, .. } = self.arrival(state.tree())?;
+        let table = left?.into_iter().next()?;
+        let inserts = self.entries_of(&table, lid)?;
+        let bytes = inserts.capacity() * size_of::<(Digest, EntryChange)>();
+        let _charge = self.account.charge(MemoryPart::Compactions, bytes);
+        Some(ReadArrival { table: table.id(), lid, inserts, _charge })
     }
 
     /// Takes back what was inserted for a run that cannot be listed.
     fn give_up(&self, run: RunId, lid: Lid, done: &[Arc<TableFile>]) {
         for table in done {
             match self.entries_of(table, lid) {
-                Some(entries) => self.change(&entries, EntryChange::Remove),
+                Some(entries) => self.change(&taken_back(&entries)),
                 None => self.tree.level_ids(|ids| of(ids).leftovers += 1),
             }
         }
@@ -555,11 +675,11 @@ impl TreeFilter {
         });
     }
 
-    /// The entries of a table's keys; `None` if it has no digests that can be read.
-    fn entries_of(&self, table: &TableFile, lid: Lid) -> Option<FilterEntries> {
+    /// The insertions of a table's keys; `None` if it has no digests that can be read.
+    fn entries_of(&self, table: &TableFile, lid: Lid) -> Option<FilterChanges> {
         let keys = table.digests_between(EVERYTHING.0, EVERYTHING.1);
         let keys = keys.inspect_err(|error| unread(table, error)).ok().flatten()?;
-        Some(keys.into_iter().map(|key| (key, lid)).collect())
+        Some(keys.into_iter().map(|key| (key, EntryChange::Insert(lid))).collect())
     }
 
     /// Compares the filter with the runs of the present state: entries that are missing, and those
@@ -592,38 +712,113 @@ impl TreeFilter {
     }
 }
 
-impl Gate {
-    /// True if there is no code for a tree of this shape.
-    fn is_impossible(&self, slots: usize, shape: &Shape) -> bool {
-        self.impossible.as_ref().is_some_and(|(of_slots, of_shape)| *of_slots == slots && of_shape == shape)
+impl DigestsAhead {
+    /// The digests of a table in an interval, if they were read.
+    fn of(&self, table: TableId, (first, last): (Digest, Digest)) -> Option<&[Digest]> {
+        let (_, read) = self.between.iter().find(|((from, to), _)| *from <= first && last <= *to)?;
+        let digests = read.get(&table)?;
+        let from = digests.partition_point(|digest| *digest < first);
+        Some(&digests[from..from + digests[from..].partition_point(|digest| *digest <= last)])
+    }
+}
+
+impl UnitChanges {
+    /// The changes that lists of keys and whole tables that are moved amount to, if the output has
+    /// this LID and each run that `lid_of` gives. Moved tables have the run whose entries become the
+    /// output's, if these are not inserted.
+    fn of(
+        lists: &[KeyLists],
+        moved: &[(Option<RunId>, Vec<Digest>)],
+        output: Option<Lid>,
+        lid_of: impl Fn(RunId) -> Option<Lid>,
+    ) -> Self {
+        let mut changes = Self::default();
+        for lists in lists {
+            let lids: Vec<Option<Lid>> = lists.inputs.iter().map(|run| run.and_then(&lid_of)).collect();
+            lists.inserts.iter().for_each(|key| changes.change(*key, None, output));
+            lists.relabels.iter().for_each(|(key, input)| changes.change(*key, lids[usize::from(*input)], output));
+            lists.removes.iter().for_each(|(key, input)| changes.change(*key, lids[usize::from(*input)], None));
+        }
+        for (run, keys) in moved {
+            let from = run.and_then(&lid_of);
+            keys.iter().for_each(|key| changes.change(*key, from, output));
+        }
+        // Fast, since they consist of ordered parts.
+        for changes in [&mut changes.inserts, &mut changes.removes, &mut changes.relabels] {
+            changes.sort_by_key(|(key, _)| *key);
+        }
+        changes
+    }
+
+    /// An entry of a key with one LID is to have another one.
+    fn change(&mut self, key: Digest, from: Option<Lid>, to: Option<Lid>) {
+        match (from, to) {
+            (None, Some(to)) => self.inserts.push((key, EntryChange::Insert(to))),
+            (Some(from), None) => self.removes.push((key, EntryChange::Remove(from))),
+            (Some(from), Some(to)) if from != to => self.relabels.push((key, EntryChange::Relabel(from, to))),
+            _ => (),
+        }
+    }
+
+    fn memory_bytes(&self) -> usize {
+        let changes = [&self.inserts, &self.removes, &self.relabels];
+        changes.map(|changes| changes.capacity() * size_of::<(Digest, EntryChange)>()).into_iter().sum()
+    }
+
+    /// The LIDs that entries have before they get another one.
+    fn relabelled(&self) -> BTreeSet<Lid> {
+        let from = |(_, change): &(Digest, EntryChange)| match change {
+            EntryChange::Relabel(from, _) => Some(*from),
+            _ => None,
+        };
+        self.relabels.iter().filter_map(from).collect()
     }
 }
 
 impl Unit<'_> {
-    /// The edit is installed: removes the entries that no state from that edit on needs.
+    /// The edit is installed: changes the entries that no state before it needs.
     pub(super) fn published(self, edit: EditNumber) {
-        if !self.removes.is_empty() {
-            self.filter.tree.level_ids(|ids| of(ids).raise_generation(edit));
-            self.filter.change(&self.removes, EntryChange::Remove);
-            let directory = self.filter.directory();
+        let Self { filter, changes: UnitChanges { removes, relabels, .. }, .. } = &self;
+        if !(removes.is_empty() && relabels.is_empty()) {
+            filter.tree.level_ids(|ids| of(ids).raise_generation(edit));
+            filter.change(removes);
+            filter.change(relabels);
+            let directory = filter.directory();
             let partitions = directory.partitions().filter_map(|(_, partition)| partition);
             partitions.filter(|partition| partition.stashed() > 0).for_each(|partition| partition.empty_stash());
         }
-        let tree = self.filter.tree.pin();
-        self.filter.tree.level_ids(|ids| ids.iter_mut().for_each(|ids| ids.forget_all_but(tree.tree())));
+        let tree = filter.tree.pin();
+        filter.tree.level_ids(|ids| {
+            ids.iter_mut().for_each(|ids| {
+                ids.end_aliases();
+                ids.forget_all_but(tree.tree());
+            });
+        });
     }
 
     /// The edit has failed: takes back what was inserted, unless it is unknown whether the edit
     /// will be there when the database is opened again.
     pub(super) fn failed(self, error: &Error) {
-        if matches!(error, Error::Stopped { .. }) || self.inserted.is_empty() && self.listed.is_none() {
+        if matches!(error, Error::Stopped { .. }) {
             return;
         }
-        self.filter.change(&self.inserted, EntryChange::Remove);
-        if let Some(run) = self.listed {
-            self.filter.tree.level_ids(|ids| of(ids).unlist(run, false));
-        }
+        self.filter.change(&taken_back(&self.changes.inserts));
+        self.filter.tree.level_ids(|ids| {
+            ids.iter_mut().for_each(|ids| {
+                ids.end_aliases();
+                self.listed.iter().for_each(|run| ids.unlist(*run, false));
+            });
+        });
     }
+}
+
+/// The changes that undo these insertions.
+fn taken_back(inserts: &[(Digest, EntryChange)]) -> FilterChanges {
+    let undone = |(key, change): &(Digest, EntryChange)| match change {
+        EntryChange::Insert(lid) => (*key, EntryChange::Remove(*lid)),
+        other => panic!("{other:?} is no insertion"),
+    };
+    inserts.iter().map(undone).collect()
 }
 
 /// A table of a listed run, or of the one that is being listed.
@@ -631,6 +826,16 @@ struct ListedTable {
     lid: Lid,
     table: Arc<TableFile>,
     is_whole: bool,
+}
+
+/// A run that is being listed.
+struct Arrival {
+    run: RunId,
+    lid: Lid,
+    /// Its tables of which all keys have entries.
+    done: Vec<Arc<TableFile>>,
+    /// The others; `None` if a compaction has begun to take it apart.
+    left: Option<Vec<Arc<TableFile>>>,
 }
 
 fn listed_tables(ids: &LevelIds, tree: &TreeVersion) -> Vec<ListedTable> {
@@ -702,18 +907,29 @@ fn slice_of<'t>(tree: &'t TreeVersion, spec: &SliceSpec) -> Option<(RunId, &'t S
     tree.runs().find_map(|run| Some((run.id(), run.slices().iter().find(|slice| slice.spec() == *spec)?)))
 }
 
-/// Takes the first of these intervals: as many as are made at a time, and one after the other,
-/// since all digests from the first to the last are read.
-fn some_of(wanted: &mut Vec<(Interval, u64)>) -> Vec<(Interval, u64)> {
+/// How many of these intervals, from the first on, are made together: as many as are made at a time,
+/// and one after the other, since all digests from the first to the last are read.
+fn some_of(wanted: &[(Interval, u64)]) -> usize {
     let (mut entries, mut count) = (0, 0);
-    for (interval, more) in wanted.iter() {
+    for (interval, more) in wanted {
         let follows = count == 0 || wanted[count - 1].0.is_before(*interval);
         if count > 0 && (entries + more > ENTRIES_AT_A_TIME || !follows) {
             break;
         }
         (entries, count) = (entries + more, count + 1);
     }
-    wanted.drain(..count).collect()
+    count
+}
+
+/// The first and the last digest of intervals that follow each other.
+fn bounds(wanted: &[(Interval, u64)]) -> (Digest, Digest) {
+    (wanted[0].0.first(), wanted[wanted.len() - 1].0.last())
+}
+
+/// How many of these, which are in the order of their keys, have a key in the interval.
+fn count_in<T>(ordered: &[T], key: impl Fn(&T) -> Digest, interval: Interval) -> usize {
+    let from = ordered.partition_point(|element| key(element) < interval.first());
+    ordered[from..].partition_point(|element| key(element) <= interval.last())
 }
 
 /// The most entries of a partition with so many buckets.
@@ -721,9 +937,12 @@ fn entries_max(slots: usize, buckets: usize) -> u64 {
     (buckets as f64 * slots as f64 * chucky::load(slots)) as u64
 }
 
-/// The buckets of a new partition for so many entries.
-fn buckets_for(slots: usize, entries: u64) -> usize {
-    let buckets = entries as f64 * (1.0 + chucky::GROWTH) / (slots as f64 * chucky::load(slots));
+/// The buckets of a new partition for so many entries: with space for an eighth more on average, a
+/// sixteenth to three, by chance.
+fn buckets_for(slots: usize, entries: u64, interval: Interval) -> usize {
+    let random = mixed(interval.first().stored() ^ u64::from(interval.depth()) ^ entries.rotate_left(32));
+    let growth = chucky::GROWTH * (0.5 + random as f64 / u64::MAX as f64);
+    let buckets = entries as f64 * (1.0 + growth) / (slots as f64 * chucky::load(slots));
     (buckets as usize + 1).max(BUCKETS_MIN)
 }
 

@@ -21,8 +21,9 @@
 //! | change | order |
 //! |---|---|
 //! | a run is new (flush, ingest) | insert its entries, then publish the state |
-//! | a range is handed over | insert entries of the output, publish, raise the generation to the |
-//! | | state's, then remove entries of the inputs |
+//! | a range is handed over | publish, raise the generation to the state's, then change entries of |
+//! | | the inputs into those of the output, or remove them. In the state, the |
+//! | | LIDs of the inputs mean the output as well |
 //! | an entry moves to another bucket | write the copy, count the move, delete the original |
 //! | a partition is made anew | fill it, then publish a state with it |
 //!
@@ -30,11 +31,12 @@
 //! it takes over from that input stay as they are.
 //!
 //! **Why a lookup misses nothing.** Insertions precede their state. If a lookup has seen a bucket
-//! from which a handover removed an entry, it also sees the generation. If it has not, the entries
-//! of its state's runs are as they were. If it read one bucket before the copy of an entry was
-//! there, and the other one after the original was gone, the count of moves differs before and
-//! after. A LID that is given again after the last entry of its run is gone can only make a lookup
-//! with an older state search for nothing.
+//! in which a handover changed an entry, it also sees the generation. If it has not, the entries of
+//! its state's runs are as they were. If its state is that of the handover or a younger one, both
+//! LIDs lead it to the output. If it read one bucket before the copy of an entry was there, and the
+//! other one after the original was gone, the count of moves differs before and after. A LID that
+//! is given again after the last entry of its run is gone can only make a lookup with an older
+//! state search for nothing.
 //!
 //! The schedule explorer tries these orders, and finds a miss for each one that is broken
 //! (`schedules`).

@@ -12,7 +12,9 @@
 //! * `moves`: counted with release between the copy and the deletion of the original. A lookup
 //!   loads it with acquire, reads, passes a fence, and loads it again. If it missed the copy, its
 //!   first load came before the count; if it missed the original, it has seen the deletion, and so
-//!   its second load sees the count.
+//!   its second load sees the count. Two keys with equal fingerprints and buckets have equal
+//!   entries, and either may be taken for either. So an entry that goes after an equal one came has
+//!   moved, in effect, and is counted as well.
 //! * `summary`: stored with release after a change of the stash, loaded with acquire. It is raised
 //!   before an insertion ends, and lowered after an entry of the stash has moved, which is counted.
 //! * `rare`, `stash`: pointers to immutable values, replaced as a whole.
@@ -59,6 +61,13 @@ impl Place {
     fn distinct(self) -> impl Iterator<Item = usize> + use<> {
         let [first, other] = self.buckets;
         std::iter::once(first).chain((other != first).then_some(other))
+    }
+
+    /// True if the other key has the same fingerprint, and the same buckets in the other order.
+    #[cfg(all(test, feature = "shuttle"))]
+    pub fn mirrors(self, other: Self) -> bool {
+        let [first, second] = other.buckets;
+        self.fingerprint == other.fingerprint && self.buckets == [second, first] && first != second
     }
 }
 
@@ -147,6 +156,23 @@ impl Stash {
     /// A bit for each key.
     fn summary(&self) -> u64 {
         self.0.iter().fold(0, |all, (place, _)| all | summary_bit(place.digest))
+    }
+}
+
+/// The LIDs of entries that came since a move was counted, or others too.
+#[derive(Clone, Copy)]
+struct Arrivals(u64);
+
+impl Arrivals {
+    const ANY: Self = Self(!0);
+    const NONE: Self = Self(0);
+
+    fn add(&mut self, lid: u16) {
+        self.0 |= 1 << (lid % 64);
+    }
+
+    fn may_have(self, lid: u16) -> bool {
+        self.0 >> (lid % 64) & 1 == 1
     }
 }
 
@@ -323,7 +349,7 @@ impl Partition {
     /// orders that the module states.
     pub fn candidates(&self, place: Place) -> Candidates {
         loop {
-            // Pairs with the counts of `move_entry` and `empty_stash`.
+            // Pairs with `count_move`.
             let moves = self.moves.load(Ordering::Acquire);
             let mut candidates = Candidates::default();
             for bucket in place.distinct() {
@@ -342,23 +368,42 @@ impl Partition {
         }
     }
 
-    /// Carries out a change.
+    /// Carries out changes, one after the other. It is fastest if keys are in the order of their
+    /// digests.
     ///
     /// # Panics
     /// If an entry to be changed is not there: a broken invariant of ours.
-    pub fn change(&self, place: Place, change: EntryChange) {
+    pub fn change(&self, changes: impl IntoIterator<Item = (Place, EntryChange)>) {
         let mut entries = self.entries.lock();
-        match change {
-            EntryChange::Insert(lid) => {
-                self.insert(place, lid);
-                *entries += 1;
+        let mut arrivals = Arrivals::ANY;
+        for (place, change) in changes {
+            if let EntryChange::Relabel(lid, _) | EntryChange::Remove(lid) = change
+                && arrivals.may_have(lid)
+                && !mistake::is_planted(Mistake::FilterEqualEntryUncounted)
+            {
+                self.count_move();
+                arrivals = Arrivals::NONE;
             }
-            EntryChange::Relabel(from, to) => self.replace(place, from, Some(to)),
-            EntryChange::Remove(lid) => {
-                self.replace(place, lid, None);
-                *entries -= 1;
+            match change {
+                EntryChange::Insert(lid) => {
+                    self.insert(place, lid);
+                    *entries += 1;
+                }
+                EntryChange::Relabel(from, to) => self.replace(place, from, Some(to)),
+                EntryChange::Remove(lid) => {
+                    self.replace(place, lid, None);
+                    *entries -= 1;
+                }
+            }
+            if let EntryChange::Insert(lid) | EntryChange::Relabel(_, lid) = change {
+                arrivals.add(lid);
             }
         }
+    }
+
+    /// Counts a move. The caller holds the lock of `entries`, so nobody else does meanwhile.
+    fn count_move(&self) {
+        self.moves.store(self.moves.load(Ordering::Relaxed) + 1, Ordering::Release);
     }
 
     /// Puts entries of the stash into buckets that have empty slots by now.
@@ -367,10 +412,10 @@ impl Partition {
         let mut stash = self.stash.load_full();
         for (place, lids) in self.stash.load_full().0.clone() {
             for lid in lids {
-                if self.is_crowded(place) || !self.put(place.buckets, self.code.slot(lid, place.fingerprint)) {
+                if self.is_crowded(place) || !self.put(place.distinct(), self.code.slot(lid, place.fingerprint)) {
                     continue;
                 }
-                self.moves.fetch_add(1, Ordering::Release);
+                self.count_move();
                 assert!(Arc::make_mut(&mut stash).remove(place.digest, lid), "{place:?} is in the stash");
                 self.set_stash(&stash);
             }
@@ -431,7 +476,7 @@ impl Partition {
             }
         };
         self.buckets[bucket].store(after, Ordering::Release);
-        if before != after && self.code.decode(before).is_none() {
+        if before != after && self.code.is_rare(before) {
             let rare = self.rare_of(bucket).load().without(bucket, before);
             schedule_point();
             self.rare_of(bucket).store(Arc::new(rare));
@@ -440,7 +485,7 @@ impl Partition {
 
     fn insert(&self, place: Place, lid: u16) {
         let slot = self.code.slot(lid, place.fingerprint);
-        if !self.is_crowded(place) && (self.put(place.buckets, slot) || self.make_space(place, slot)) {
+        if self.put(place.distinct(), slot) || !self.is_crowded(place) && self.make_space(place, slot) {
             return;
         }
         let mut stash = self.stash.load_full();
@@ -461,8 +506,9 @@ impl Partition {
         self.code.has_empty_slot(bits).unwrap_or_else(|| self.bucket(bucket).empty_slots() > 0)
     }
 
-    /// Puts an entry into an empty slot of one of two buckets; false if there is none.
-    fn put(&self, buckets: [usize; 2], slot: BucketSlot) -> bool {
+    /// Puts an entry into an empty slot of the first of these buckets that has one; false if none
+    /// has.
+    fn put(&self, buckets: impl IntoIterator<Item = usize>, slot: BucketSlot) -> bool {
         let Some(bucket) = buckets.into_iter().find(|&bucket| self.has_empty_slot(bucket)) else { return false };
         let mut slots = self.bucket(bucket);
         assert!(slots.insert(slot), "bucket {bucket} has an empty slot: {slots:?}");
@@ -481,13 +527,13 @@ impl Partition {
         for (from, to, moved) in moves {
             self.move_entry(from, to, moved);
         }
-        assert!(self.put([free; 2], slot), "a slot of bucket {free} is empty now");
+        assert!(self.put([free], slot), "a slot of bucket {free} is empty now");
         true
     }
 
     /// The copy, the count, the deletion: see the page on atomics.
     fn move_entry(&self, from: usize, to: usize, moved: BucketSlot) {
-        let copy = || assert!(self.put([to; 2], moved), "bucket {to} has an empty slot");
+        let copy = || assert!(self.put([to], moved), "bucket {to} has an empty slot");
         let delete = || {
             let mut slots = self.bucket(from);
             assert!(slots.remove(moved), "bucket {from} has {moved:?}");
@@ -495,33 +541,34 @@ impl Partition {
         };
         if mistake::is_planted(Mistake::FilterEntryDeletedFirst) {
             delete();
-            self.moves.fetch_add(1, Ordering::Release);
+            self.count_move();
             return copy();
         }
         copy();
-        self.moves.fetch_add(1, Ordering::Release);
+        self.count_move();
         delete();
     }
 
     /// Gives an entry another LID, or none: removes it.
     fn replace(&self, place: Place, from: u16, to: Option<u16>) {
-        if to.is_none() {
-            // An equal entry that came somewhere else just before has moved, in effect: a lookup
-            // may have looked there too early, and would look here too late.
-            self.moves.fetch_add(1, Ordering::Release);
-        }
         // The stash first: it knows the key. An equal fingerprint in a bucket may be another
         // key's.
-        let mut stash = self.stash.load_full();
-        if stash.of(place.digest).is_some_and(|lids| lids.contains(&from)) {
-            let changed = Arc::make_mut(&mut stash);
-            changed.remove(place.digest, from);
-            to.into_iter().for_each(|to| changed.insert(place, to));
-            return self.set_stash(&stash);
+        if self.summary.load(Ordering::Relaxed) & summary_bit(place.digest) != 0 {
+            let mut stash = self.stash.load_full();
+            if stash.of(place.digest).is_some_and(|lids| lids.contains(&from)) {
+                let changed = Arc::make_mut(&mut stash);
+                changed.remove(place.digest, from);
+                to.into_iter().for_each(|to| changed.insert(place, to));
+                return self.set_stash(&stash);
+            }
         }
         let old = self.code.slot(from, place.fingerprint);
         let new = to.map_or(BucketSlot::EMPTY, |to| self.code.slot(to, place.fingerprint));
         let changed = place.distinct().any(|bucket| {
+            let bits = self.buckets[bucket].load(Ordering::Relaxed);
+            if self.code.matches(bits, place.fingerprint).is_some_and(Matches::is_empty) {
+                return false;
+            }
             let mut slots = self.bucket(bucket);
             let done = slots.replace(old, new);
             if done {

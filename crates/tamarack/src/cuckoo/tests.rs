@@ -56,14 +56,14 @@ fn a_partition_is_a_multiset() {
                 Some(entry) if random.below(6) >= inserts => {
                     take(&mut model, entry);
                     if random.one_in(2) {
-                        partition.change(place(&partition, entry.0), EntryChange::Relabel(entry.1, lid));
+                        partition.change([(place(&partition, entry.0), EntryChange::Relabel(entry.1, lid))]);
                         *model.entry((entry.0, lid)).or_default() += 1;
                     } else {
-                        partition.change(place(&partition, entry.0), EntryChange::Remove(entry.1));
+                        partition.change([(place(&partition, entry.0), EntryChange::Remove(entry.1))]);
                     }
                 }
                 _ => {
-                    partition.change(place(&partition, key), EntryChange::Insert(lid));
+                    partition.change([(place(&partition, key), EntryChange::Insert(lid))]);
                     *model.entry((key, lid)).or_default() += 1;
                 }
             }
@@ -84,7 +84,7 @@ fn a_partition_is_a_multiset() {
         }
         // All can be taken out again, and nothing is left.
         for ((key, lid), count) in model {
-            (0..count).for_each(|_| partition.change(place(&partition, key), EntryChange::Remove(lid)));
+            (0..count).for_each(|_| partition.change([(place(&partition, key), EntryChange::Remove(lid))]));
         }
         assert_eq!((partition.entries(), partition.stashed()), (0, 0), "seed {seed}");
         assert!((0..100).all(|key| partition.candidates(place(&partition, key)).iter().next().is_none()));
@@ -98,7 +98,7 @@ fn partitions_fill_up() {
         let partition = partition(slots, 2_000);
         let mut random = Random::new(slots as u64);
         for key in 0..(2_000.0 * slots as f64 * load) as u64 {
-            partition.change(place(&partition, key), EntryChange::Insert(any_lid(&mut random)));
+            partition.change([(place(&partition, key), EntryChange::Insert(any_lid(&mut random)))]);
         }
         assert_eq!(partition.stashed(), 0, "{slots} slots");
     }
@@ -110,7 +110,7 @@ fn lookups_beside_changes() {
     let partition = partition(4, 200);
     let stays: Vec<u64> = (0..300).collect();
     for key in &stays {
-        partition.change(place(&partition, *key), EntryChange::Insert(0));
+        partition.change([(place(&partition, *key), EntryChange::Insert(0))]);
     }
     let changes = AtomicBool::new(true);
     std::thread::scope(|scope| {
@@ -120,10 +120,10 @@ fn lookups_beside_changes() {
                 let others: Vec<(u64, u16)> =
                     (0..480).map(|n| (1_000 + round * 1_000 + n, any_lid(&mut random))).collect();
                 for (key, lid) in &others {
-                    partition.change(place(&partition, *key), EntryChange::Insert(*lid));
+                    partition.change([(place(&partition, *key), EntryChange::Insert(*lid))]);
                 }
                 for (key, lid) in others {
-                    partition.change(place(&partition, key), EntryChange::Remove(lid));
+                    partition.change([(place(&partition, key), EntryChange::Remove(lid))]);
                 }
                 partition.empty_stash();
             }

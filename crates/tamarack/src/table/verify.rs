@@ -138,8 +138,11 @@ impl Walk<'_> {
             if !follows && self.counted.entries > 0 {
                 return Err(damaged("entries are out of order"));
             }
+            let is_new_key = self.counted.entries == 0 || last_key != entry.key;
             self.counted.count(&entry);
-            self.check_key(entry.key)?;
+            if is_new_key {
+                self.check_key(entry.key)?;
+            }
             last_key.clear();
             last_key.extend_from_slice(entry.key);
             last_sequence = entry.sequence;

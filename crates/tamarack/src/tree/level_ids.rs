@@ -7,8 +7,8 @@
 //! ```
 //!
 //! A **level ID (LID)** belongs to a run and stays with it, whatever level the run moves to. It is
-//! one of the class of the run's level when the run is made; if runs outnumber the LIDs of a class,
-//! some share one. A run without a LID is **unlisted**: the filter has no entries of it, or not
+//! one of the class of the run's level when the run is made; in level 1, of late runs if all of those
+//! are taken. If runs outnumber LIDs, some share one. A run without a LID is **unlisted**: the filter has no entries of it, or not
 //! all, so lookups search it always. Runs are unlisted that no one has listed yet.
 //!
 //! # Invariant
@@ -18,7 +18,9 @@
 //! r.
 //!
 //! The output of a compaction shares the LID of one of its inputs, the **owner**, which is decided
-//! once for each output. Keys that it takes over from the owner need no change of the filter.
+//! once for each output. Keys that it takes over from the owner need no change of the filter. While
+//! entries of other inputs get the output's LID, the LIDs of these inputs mean the output as well:
+//! they are **aliases** in all states from the handover's on, until that is done.
 //!
 //! Tests: `tests/suite/chucky.rs`; lockstep histories.
 
@@ -44,6 +46,10 @@ pub type Lid = u16;
 /// A code is made anew if it makes more of the buckets rare, as a share, and the shape is another.
 const RARE_MAX: f64 = 0.005;
 
+/// The most LIDs that a class may have: the first of these with which there is a code. With one,
+/// there always is.
+const LIDS_MAX: [u16; 9] = [u16::MAX, 128, 64, 32, 16, 8, 4, 2, 1];
+
 /// Runs that a lookup searches, at most; beyond that it searches all runs.
 pub const FEW_MAX: usize = 20;
 
@@ -56,6 +62,8 @@ pub struct LevelIds {
     pub code: Arc<Code>,
     /// The classes of LIDs.
     pub classes: Classes,
+    /// The most LIDs that a class may have.
+    lids_max: u16,
     /// The shape that the code was made for.
     shape: Shape,
     /// The levels of the present shape, from the last of which classes count.
@@ -67,11 +75,13 @@ pub struct LevelIds {
     /// How often entries may have been left of keys that are in no run any more.
     pub leftovers: u64,
     lids: BTreeMap<RunId, Lid>,
+    /// LIDs that mean a run beside its own: entries of keys that it has taken over have them still.
+    aliases: Vec<(Lid, RunId)>,
     /// Outputs of compactions, and the input whose LID each one shares.
     owners: BTreeMap<RunId, Option<RunId>>,
     /// Runs that will not be listed.
     unlistable: BTreeSet<RunId>,
-    /// The edit of the last handover of which entries were removed.
+    /// The edit of the last handover of which entries were changed.
     generation: Arc<AtomicU64>,
 }
 
@@ -87,6 +97,8 @@ pub struct FilterView {
     /// Where the runs of each LID begin in `positions`; one more at the end.
     starts: Box<[u16]>,
     positions: Box<[u16]>,
+    /// The LID of each run; `None` if it is unlisted.
+    lids: Box<[Option<Lid>]>,
     unlisted: Box<[u16]>,
 }
 
@@ -100,17 +112,32 @@ pub struct FewRuns {
 
 impl LevelIds {
     /// Makes a filter without partitions, for a tree whose runs are all unlisted.
-    pub fn new(epoch: u64, code: Arc<Code>, classes: Classes, shape: Shape, directory: Directory) -> Self {
+    ///
+    /// If the LIDs of all its runs leave too few bits for fingerprints, classes have fewer, and some
+    /// runs share one.
+    pub fn new(epoch: u64, slots: usize, shape: Shape, directory: Directory) -> Self {
+        let all = Classes::of(&shape);
+        let states: Vec<Shares> = all.states(&shape).into_iter().map(Shares::new).collect();
+        let (classes, lids_max, code) = LIDS_MAX
+            .into_iter()
+            .find_map(|most| {
+                let classes = all.shared(most);
+                let code = Code::new(slots, classes.lids(), &states).ok()?;
+                Some((classes, most, Arc::new(code)))
+            })
+            .unwrap_or_else(|| panic!("there is no code for {slots} slots with one LID for each of {all:?}"));
         Self {
             epoch,
             code,
             classes,
+            lids_max,
             levels: shape.last(),
             shape,
             directory,
             arriving: None,
             leftovers: 0,
             lids: BTreeMap::new(),
+            aliases: Vec::new(),
             owners: BTreeMap::new(),
             unlistable: BTreeSet::new(),
             generation: Arc::new(AtomicU64::new(0)),
@@ -120,8 +147,9 @@ impl LevelIds {
     /// True if the code is good for `tree`, which has, or is to take, this shape: each level has
     /// enough LIDs, and few buckets are rare, or no other code is made for this shape.
     pub fn fits(&self, shape: &Shape, tree: &TreeVersion) -> bool {
-        let (lids, levels) = (self.classes.lids(), shape.last());
-        let wanted = Classes::of(shape);
+        let wanted = Classes::of(shape).shared(self.lids_max);
+        let levels = shape.last().min(wanted.late());
+        let lids = &self.classes.lids()[..self.classes.late()];
         let has_lids =
             levels <= lids.len() && wanted.lids()[..levels].iter().zip(lids).all(|(runs, lids)| runs <= lids);
         has_lids && (self.shape == *shape || self.rare_share(tree) <= RARE_MAX)
@@ -154,18 +182,32 @@ impl LevelIds {
         self.classes.of_level(level, self.levels.max(level))
     }
 
-    /// A LID for a run in a level: of those of its class the one that fewest runs have.
+    /// A LID for a run in a level: the first of its class that no run has; in level 1, else one of
+    /// late runs; else the one that fewest have. Runs of other levels are too large for the
+    /// fingerprints of late runs.
     pub fn free_lid(&self, level: usize) -> Lid {
-        let class = self.class_of(level);
+        let own = self.code.lids_of_class(self.class_of(level));
+        let late = (level == 1).then(|| self.code.lids_of_class(self.classes.late()));
         let arriving = self.arriving.iter().map(|(_, lid, _)| *lid);
         let taken: Vec<Lid> = self.lids.values().copied().chain(arriving).collect();
         let runs_of = |lid: &Lid| taken.iter().filter(|taken| *taken == lid).count();
-        self.code.lids_of_class(class).min_by_key(runs_of).expect("a class has a LID")
+        own.chain(late.into_iter().flatten()).min_by_key(runs_of).expect("a class has a LID")
     }
 
     /// Gives a run a LID.
     pub fn list(&mut self, run: RunId, lid: Lid) {
         self.lids.insert(run, lid);
+    }
+
+    /// Lets these LIDs mean `run` as well, until [`LevelIds::end_aliases`], in states that are
+    /// published from now on.
+    pub fn begin_aliases(&mut self, lids: impl IntoIterator<Item = Lid>, run: RunId) {
+        self.aliases.extend(lids.into_iter().map(|lid| (lid, run)));
+    }
+
+    /// No entry has the LID of an input of what was handed over.
+    pub fn end_aliases(&mut self) {
+        self.aliases.clear();
     }
 
     /// Takes its LID from a run, for ever if `is_lost`.
@@ -215,10 +257,10 @@ impl LevelIds {
         self.unlistable.retain(|run| tree.run(*run).is_some());
     }
 
-    /// Raises the generation to `edit`, before entries are removed that states before that edit
+    /// Raises the generation to `edit`, before entries are changed that states before that edit
     /// need.
     pub fn raise_generation(&self, edit: EditNumber) {
-        // Pairs with the load in `FilterView::find`: whoever sees an entry gone, which is removed
+        // Pairs with the load in `FilterView::find`: whoever sees an entry changed, which is stored
         // with release, sees this.
         self.generation.fetch_max(edit.0, Ordering::Release);
     }
@@ -229,10 +271,14 @@ impl LevelIds {
         let lid_count = (0..self.classes.lids().len()).map(|class| self.code.lids_of_class(class).end).max();
         let mut by_lid = vec![Vec::new(); usize::from(lid_count.unwrap_or(0))];
         let mut unlisted = Vec::new();
-        for (run, position) in runs.iter().zip(0..).filter(|(run, _)| !run.is_empty()) {
-            match self.lid(run.id()) {
-                Some(lid) => by_lid[usize::from(lid)].push(position),
+        let lids: Box<[Option<Lid>]> = runs.iter().map(|run| self.lid(run.id())).collect();
+        for ((run, lid), position) in runs.iter().zip(&lids).zip(0..).filter(|((run, _), _)| !run.is_empty()) {
+            match lid {
+                Some(lid) => by_lid[usize::from(*lid)].push(position),
                 None => unlisted.push(position),
+            }
+            for (alias, _) in self.aliases.iter().filter(|(_, of)| *of == run.id()) {
+                by_lid[usize::from(*alias)].push(position);
             }
         }
         let mut starts = vec![0];
@@ -248,6 +294,7 @@ impl LevelIds {
             runs,
             starts: starts.into(),
             positions: by_lid.concat().into(),
+            lids,
             unlisted: unlisted.into(),
         })
     }
@@ -298,18 +345,16 @@ impl FilterView {
         }
         let slots = self.code.slots();
         let (load, all) = (present as f64 / (buckets * slots) as f64, present.max(1) as f64);
-        let mut predicted = BTreeMap::new();
-        for (lid, bounds) in self.starts.windows(2).enumerate() {
-            let runs = &self.positions[usize::from(bounds[0])..usize::from(bounds[1])];
-            let shares: Vec<f64> = runs.iter().map(|run| self.run(*run).entries() as f64 / all).collect();
+        let listed = || self.runs.iter().zip(&self.lids).filter_map(|(run, lid)| Some((run, (*lid)?)));
+        let listed = || listed().filter(|(run, _)| !run.is_empty());
+        let share = |run: &Run| run.entries() as f64 / all;
+        let of_run = |(run, lid): (&Arc<Run>, Lid)| {
             // An entry of one run leads to all that share the LID.
-            let rate = chucky::rate(slots, load, shares.iter().sum(), self.code.fingerprint_bits_of(lid as Lid).into());
-            for (run, share) in runs.iter().zip(shares) {
-                let bits = share * (buckets * u64::BITS as usize) as f64;
-                predicted.insert(self.run(*run).id(), (rate, bits as u64));
-            }
-        }
-        predicted
+            let shares = listed().filter(|(_, other)| *other == lid).map(|(run, _)| share(run)).sum();
+            let rate = chucky::rate(slots, load, shares, self.code.fingerprint_bits_of(lid).into());
+            (run.id(), (rate, (share(run) * (buckets * u64::BITS as usize) as f64) as u64))
+        };
+        listed().map(of_run).collect()
     }
 
     /// True if the filter does not know a run.

@@ -182,9 +182,15 @@ impl Tree {
         GetPin(self.state.load())
     }
 
-    /// Pins the current memtables and runs for any length of time.
+    /// Pins the current memtables and runs for any length of time, without the filter over the whole
+    /// tree: scans do not ask it, and would keep the memory of partitions that others have replaced.
     pub fn pin_scan(&self) -> ScanPin {
-        ScanPin(State::clone(&self.pin()))
+        ScanPin(State { filter: None, ..self.present() })
+    }
+
+    /// A state like the current one.
+    fn present(&self) -> State {
+        State::clone(&self.pin())
     }
 
     /// Returns true if flushes and compactions that are due or in progress may free space on the
@@ -199,13 +205,13 @@ impl Tree {
     /// opens a new one, which is returned. Only between commit groups.
     pub fn rotate_memtable(&self, last: Sequence) -> Arc<Memtable> {
         let replacing = self.replacing.lock();
-        let state = self.pin_scan();
+        let state = self.present();
         let youngest = state.immutable.first();
         assert!(youngest.is_none_or(|immutable| immutable.last <= last), "rotated at {last:?}, after {youngest:?}");
         let active = Arc::new(state.active.another());
         let immutable = Arc::new(ImmutableMemtable { memtable: state.active.clone(), last });
         let immutable = [immutable].into_iter().chain(state.immutable.iter().cloned()).collect();
-        let replaced = self.publish(State { active: active.clone(), immutable, ..state.0 });
+        let replaced = self.publish(State { active: active.clone(), immutable, ..state });
         drop(replacing);
         drop(replaced);
         active
@@ -216,7 +222,7 @@ impl Tree {
     pub fn install(&self, version: Arc<Version>) {
         self.database.advance_durable_edit(version.edit_number());
         let replacing = self.replacing.lock();
-        let state = self.pin_scan();
+        let state = self.present();
         if version.edit_number() <= state.version.edit_number() {
             return;
         }
@@ -240,12 +246,12 @@ impl Tree {
     /// Changes the filter over the whole tree, and publishes a state with it.
     pub fn change_filter<T>(&self, change: impl FnOnce(&mut Option<LevelIds>, &TreeVersion) -> T) -> T {
         let replacing = self.replacing.lock();
-        let state = self.pin_scan();
+        let state = self.present();
         let (changed, filter) = {
             let mut ids = self.level_ids.lock();
             (change(&mut ids, state.tree()), ids.as_ref().map(|ids| ids.view(state.tree())))
         };
-        let replaced = self.publish(State { filter, ..state.0.clone() });
+        let replaced = self.publish(State { filter, ..state.clone() });
         drop(replacing);
         drop((replaced, state));
         changed

@@ -52,7 +52,7 @@ fn reads_of_absent(db: &Db, lookups: u64) -> Result<f64> {
 }
 
 /// While a tree grows from nothing with any policy, all keys are found and the filter has exactly
-/// their entries; in the form of its shape, lookups of absent keys read few blocks.
+/// their entries, and lookups of absent keys read few blocks.
 #[test]
 fn a_growing_tree_has_the_entries_of_its_runs() -> Result<()> {
     for policy in ["leveling:T=3", "tiering:T=4", "lazy-leveling:T=3", "moose:last=0.8,k=1", "leveling:T=5,first=4"] {
@@ -66,10 +66,6 @@ fn a_growing_tree_has_the_entries_of_its_runs() -> Result<()> {
                 settle(&db)?;
                 assert_verified(&db, policy)?;
             }
-            // Runs above the slots of their level share LIDs, and are searched together.
-            db.reshape()?;
-            settle(&db)?;
-            assert_verified(&db, policy)?;
             let reads = reads_of_absent(&db, 2000)?;
             let runs: usize = db.stats().levels.iter().map(|level| level.runs.len()).sum();
             assert!(reads < most, "{policy}, {filter}, {runs} runs: {reads} blocks read");
@@ -87,8 +83,6 @@ fn false_positives_are_as_predicted() -> Result<()> {
         let env: Arc<dyn Env> = Arc::new(SimEnv::new(1));
         let db = open(&env, 1000, filter, policy)?;
         (0..40_000).try_for_each(|number| db.put(key(number), number.to_be_bytes()))?;
-        // Compactions may be late, so that runs outnumber the LIDs of their level.
-        db.reshape()?;
         settle(&db)?;
         let stats = db.stats();
         let runs = || stats.levels.iter().flat_map(|level| &level.runs);

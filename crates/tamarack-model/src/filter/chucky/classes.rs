@@ -9,15 +9,27 @@
 //! frequencies after a growth; if they were the nearest sizes, nearly empty levels would take the
 //! LIDs of others.
 //!
+//! **Late runs.** While compactions are behind, level 1 has more runs than slots, each of about one
+//! memtable. Those have the LIDs of a class of their own, the last one. Were they to share the LIDs of
+//! their level, every lookup that meets one of them would search all: 2.9 blocks for an absent key
+//! in a tree of 38 runs, where 0.02 are enough.
+//!
 //! **States.** A tree with a filling last level goes through all combinations of how full its
 //! levels are: level i has any number of batches from 0 to `b_i - 1`, the last one at least 1.
 //! [`STATES`] of them are drawn evenly, each level by multiples of an irrational number of its
-//! own. They are the states for which the filter's code is made.
+//! own. They are the states for which the filter's code is made. There are late runs in half of them.
 
 use crate::shape::Shape;
 
 /// Small classes beside those of a full tree.
 pub const SPARE: usize = 2;
+
+/// The LIDs of late runs: more than the 16 memtables that compactions may be late with by default.
+/// If there are more runs, some share a LID.
+pub const LATE_LIDS: u16 = 20;
+
+/// Classes in all, at most.
+const CLASSES_MAX: usize = 16;
 
 /// The most LIDs of a spare class. Trees with so many runs in their first level hardly ever grow.
 const SPARE_LIDS_MAX: u16 = 16;
@@ -32,17 +44,32 @@ pub struct Classes {
 }
 
 impl Classes {
-    /// The classes of a tree with this shape: one for each level, and spare ones.
+    /// The classes of a tree with this shape: one for each level, spare ones, and that of late runs.
+    /// The smallest levels share one if the filter's code cannot have so many.
     pub fn of(shape: &Shape) -> Self {
         let runs = |number: usize| shape.visible_runs(number).clamp(1, u64::from(u16::MAX)) as u16;
         let mut lids: Vec<u16> = (1..=shape.last()).rev().map(runs).collect();
         lids.resize(lids.len() + SPARE, runs(1).min(SPARE_LIDS_MAX));
+        lids.truncate(CLASSES_MAX - 1);
+        lids.push(LATE_LIDS);
         Self { lids }
     }
 
-    /// The LIDs of each class, that of the last level first.
+    /// The classes with at most `most` LIDs each: some runs share one then. For trees of so many runs
+    /// that their LIDs and fingerprints do not fit into a bucket.
+    #[must_use]
+    pub fn shared(&self, most: u16) -> Self {
+        Self { lids: self.lids.iter().map(|&lids| lids.min(most)).collect() }
+    }
+
+    /// The LIDs of each class: that of the last level first, that of late runs last.
     pub fn lids(&self) -> &[u16] {
         &self.lids
+    }
+
+    /// The class of late runs.
+    pub fn late(&self) -> usize {
+        self.lids.len() - 1
     }
 
     /// The class of the runs of level `number` in a tree whose last level is `last`. Levels that
@@ -52,7 +79,7 @@ impl Classes {
     /// If there is no such level.
     pub fn of_level(&self, number: usize, last: usize) -> usize {
         assert!((1..=last).contains(&number), "level {number} of {last}");
-        (last - number).min(self.lids.len() - 1)
+        (last - number).min(self.late() - 1)
     }
 
     /// The entries of each class, in the unit of `runs`, which has the level and the size of each
@@ -69,7 +96,12 @@ impl Classes {
     /// through while its last level fills up.
     pub fn states(&self, shape: &Shape) -> Vec<Vec<f64>> {
         let levels = 1..=shape.last();
-        let of = |state| self.entries(shape.last(), levels.clone().map(|number| (number, size(shape, number, state))));
+        let of = |state| {
+            let sizes = levels.clone().map(|number| (number, size(shape, number, state)));
+            let mut entries = self.entries(shape.last(), sizes);
+            entries[self.late()] = late_runs(state) as f64 * shape.buffer().as_f64();
+            entries
+        };
         (0..STATES).map(of).collect()
     }
 }
@@ -81,6 +113,11 @@ fn size(shape: &Shape, number: usize, state: usize) -> f64 {
     // Roots of different primes are independent, so levels do not fill in step.
     let phase = ((state as f64 + 0.5) * PRIMES[number % PRIMES.len()].sqrt()).fract();
     shape.actual_batch(number) * (least + (phase * (most - least + 1) as f64) as u64) as f64
+}
+
+/// The late runs in one of the states: none in each second one, else up to all that have LIDs.
+fn late_runs(state: usize) -> u64 {
+    if state.is_multiple_of(2) { 0 } else { 1 + (state as u64 / 2 * 7) % u64::from(LATE_LIDS) }
 }
 
 const PRIMES: [f64; 20] = [
@@ -102,14 +139,17 @@ mod tests {
     #[test]
     fn classes_are_levels_from_the_last() {
         let classes = Classes::of(&shape("leveling:T=10,first=4", 500));
-        assert_eq!(classes.lids(), [1, 1, 4, 4, 4]);
+        assert_eq!(classes.lids(), [1, 1, 4, 4, 4, LATE_LIDS]);
         assert_eq!([3, 2, 1].map(|number| classes.of_level(number, 3)), [0, 1, 2]);
         assert_eq!([4, 1].map(|number| classes.of_level(number, 4)), [0, 3]);
-        assert_eq!(classes.of_level(1, 9), 4);
+        assert_eq!((classes.of_level(1, 9), classes.late()), (4, 5));
+        let deep = shape("leveling:T=2", 20_000);
+        assert_eq!((deep.last(), Classes::of(&deep).lids().len()), (15, CLASSES_MAX));
+        assert_eq!(classes.shared(3).lids(), [1, 1, 3, 3, 3, 3]);
     }
 
     /// States are those of a tree: no level has more than it may, none lacks the last, and each
-    /// level is empty in some and full in others.
+    /// level is empty in some and full in others; so are the LIDs of late runs.
     #[test]
     fn states_are_those_of_a_tree() {
         for words in
@@ -118,6 +158,11 @@ mod tests {
             let shape = shape(words, 3_000);
             let states = Classes::of(&shape).states(&shape);
             assert_eq!(states.len(), STATES);
+            let late = states.iter().map(|state| (state.last().expect("there are classes") / (1 << 20) as f64) as u64);
+            assert_eq!(
+                (late.clone().filter(|runs| *runs == 0).count(), late.max()),
+                (STATES / 2, Some(LATE_LIDS.into()))
+            );
             for number in 1..=shape.last() {
                 let batches = states
                     .iter()

@@ -76,6 +76,7 @@ use crate::error::{Error, Result};
 use crate::format::edit::{Change, KeyRange};
 use crate::format::shape::TreeDesign;
 use crate::stats::{Counters, DiskStats};
+use crate::tree::level_ids::FilterView;
 use crate::tree::manifest::Manifest;
 use crate::tree::state::Tree;
 use crate::tree::table_file::TableFiles;
@@ -310,10 +311,12 @@ impl Scheduler {
     pub fn background(&self) -> BackgroundSnapshot {
         let schedule = self.schedule.lock();
         let state = self.tree.pin_scan();
+        let tree_filter = self.tree.pin().filter().map(FilterView::predicted).unwrap_or_default();
         let jobs = schedule.jobs.iter().map(|job| JobProgress::of(job, state.tree())).collect();
         let (paused, speed, late) = (schedule.agenda.is_paused(), schedule.speed.get(), schedule.late);
         let (policy, shape) = (schedule.policy().clone(), schedule.shape().clone());
-        BackgroundSnapshot { policy, shape, state, jobs, paused, speed, late, space_bound: self.settings.space_bound }
+        let space_bound = self.settings.space_bound;
+        BackgroundSnapshot { policy, shape, state, tree_filter, jobs, paused, speed, late, space_bound }
     }
 
     /// Releases delayed writers, and waits for calls that hold the schedule. To be called once
