@@ -11,6 +11,8 @@
 //!   filter_inputs     the tree as the filter decider sees it
 //!   filter_worker     the worker of the filter rebuild
 //!   tree_filter       changes of a filter over the whole tree, with the edits they belong to
+//!   filter_changes    which entries change with an edit
+//!   partitions        its partitions: changes, and how they are made anew from digests
 //!   key_lists         which keys a part has merged, and from which inputs, for that filter
 //!   access_frequency  how often lookups reach each table without finding their key
 //!   task      what a job does
@@ -26,6 +28,7 @@
 
 mod access_frequency;
 mod edits;
+mod filter_changes;
 mod filter_inputs;
 pub mod filter_rebuild;
 mod filter_worker;
@@ -33,6 +36,7 @@ mod job;
 mod jobs;
 mod key_lists;
 pub mod output;
+mod partitions;
 pub mod progress;
 pub mod retry;
 mod schedule;

@@ -14,13 +14,13 @@
 //! filter worker makes partitions: then entries and state agree, and a partition can be made from
 //! the digests of the runs of the state. A unit takes some milliseconds. Lookups never wait.
 //!
-//! A partition that has too few buckets for what a unit inserts is made anew before, larger by about
-//! an eighth, or in two halves. All partitions grow alike, so those eighths are of different sizes:
-//! else all would be full at once. Its entries come from the digests of all listed tables. Those are
-//! read before the gate is closed, as far as it is known then which are needed. A table that a
-//! compaction has cut has digests of keys that the run lacks; then the present partition tells
-//! which keys still have an entry. (Sometimes it is wrong, as filters are: an entry too many, which
-//! stays until the partition is made again.)
+//! A partition that has too few buckets for what a unit inserts is made anew before, larger by
+//! about an eighth, or in two halves. All partitions grow alike, so those eighths are of different
+//! sizes: else all would be full at once. Its entries come from the digests of all listed tables.
+//! Those are read before the gate is closed, as far as it is known then which are needed. A table
+//! that a compaction has cut has digests of keys that the run lacks; then the present partition
+//! tells which keys still have an entry. (Sometimes it is wrong, as filters are: an entry too many,
+//! which stays until the partition is made again.)
 //!
 //! # What is late
 //!
@@ -30,22 +30,22 @@
 //!
 //! Tests: `tests/suite/chucky.rs`; lockstep histories; `crate::cuckoo` for the order of changes.
 
-use std::borrow::Cow;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tamarack_env::random::mixed;
 use tamarack_env::sync::{Mutex, MutexGuard, Rank};
 use tamarack_filter::Digest;
-use tamarack_filter::chucky::Code;
 use tamarack_model::Shape;
 use tamarack_model::filter::FilterChoice;
 use tamarack_model::filter::chucky;
 
+use crate::compaction::filter_changes::{FilterChanges, UnitChanges, taken_back};
 use crate::compaction::key_lists::KeyLists;
+use crate::compaction::partitions::{
+    BUCKETS_MAX, DigestsAhead, ListedTable, Partitions, count_in, entries_max, listed_tables, of, some_of, unread,
+};
 use crate::compaction::task::Task;
-use crate::cuckoo::{Directory, EntryChange, Interval, Partition, Place};
+use crate::cuckoo::{Directory, EntryChange, Interval};
 use crate::error::{Error, Result};
 use crate::format::edit::{CompactionId, RunId, SliceSpec};
 use crate::format::meta::{EditNumber, TableId, TableMeta};
@@ -57,12 +57,6 @@ use crate::tree::state::Tree;
 use crate::tree::table_file::TableFile;
 use crate::tree::version::{TreeVersion, Version};
 
-/// A partition with more buckets than this is replaced by two.
-const BUCKETS_MAX: usize = 8192;
-
-/// The least buckets of a partition.
-const BUCKETS_MIN: usize = 16;
-
 /// The first and the last of all digests.
 const EVERYTHING: (Digest, Digest) = (Digest::from_stored(0), Digest::from_stored(u64::MAX));
 
@@ -70,16 +64,11 @@ const EVERYTHING: (Digest, Digest) = (Digest::from_stored(0), Digest::from_store
 /// run any more.
 const LEFTOVERS: f64 = 0.005;
 
-/// Entries of the partitions that are made at a time.
-const ENTRIES_AT_A_TIME: u64 = 128 << 10;
-
-/// Digests that are read before a unit begins, at most.
-const AHEAD_MAX: u64 = 8 * ENTRIES_AT_A_TIME;
-
 /// The filter over the whole tree of a scheduler. See the module's documentation.
 pub(super) struct TreeFilter {
     tree: Arc<Tree>,
     account: Arc<Account>,
+    partitions: Partitions,
     gate: Mutex<Gate>,
 }
 
@@ -104,31 +93,6 @@ pub(super) struct Unit<'a> {
     charge: Charge,
 }
 
-/// The changes of a unit, each kind in the order of digests.
-#[derive(Default)]
-struct UnitChanges {
-    /// Before the edit is published.
-    inserts: FilterChanges,
-    /// After it.
-    removes: FilterChanges,
-    /// After these.
-    relabels: FilterChanges,
-}
-
-/// Changes of the filter: keys, and what happens to an entry of each.
-type FilterChanges = Vec<(Digest, EntryChange)>;
-
-/// Entries of the filter: a key, and the LID of a run that has it.
-type FilterEntries = Vec<(Digest, Lid)>;
-
-/// Digests of tables that were read before the gate was closed.
-#[derive(Default)]
-struct DigestsAhead {
-    /// Those from a first to a last one, by table.
-    between: Vec<((Digest, Digest), BTreeMap<TableId, Vec<Digest>>)>,
-    charge: Charge,
-}
-
 /// The insertions of a table whose run is being listed, which were read before the gate was closed.
 struct ReadArrival {
     table: TableId,
@@ -150,7 +114,8 @@ struct Output {
 
 impl TreeFilter {
     pub(super) fn new(tree: Arc<Tree>, account: Arc<Account>) -> Self {
-        Self { tree, account, gate: Mutex::new(Rank::FilterGate, Gate::default()) }
+        let partitions = Partitions::new(tree.clone(), account.clone());
+        Self { tree, account, partitions, gate: Mutex::new(Rank::FilterGate, Gate::default()) }
     }
 
     /// The number of the filter; `None` without one.
@@ -183,7 +148,7 @@ impl TreeFilter {
         lists: Option<KeyLists>,
         (moved, tables): (&[SliceSpec], &[TableMeta]),
     ) -> Option<Unit<'_>> {
-        let ahead = self.read_for(lists.as_slice());
+        let ahead = self.partitions.read_for(lists.as_slice());
         let gate = self.gate.lock();
         let version = present();
         let tree = self.tree.of(&version);
@@ -222,7 +187,7 @@ impl TreeFilter {
     ) -> Unit<'_> {
         let parts = lists.len();
         let lists: Vec<KeyLists> = lists.into_iter().flatten().collect();
-        let ahead = self.read_for(&lists);
+        let ahead = self.partitions.read_for(&lists);
         let gate = self.gate.lock();
         let version = present();
         let tree = self.tree.of(&version);
@@ -277,7 +242,7 @@ impl TreeFilter {
         let lid = lid.filter(|_| output.and_then(|output| self.tree.level_ids(|ids| of(ids).lid(output.run))) == lid);
         unit.changes = resolve(lid);
         unit.charge.set(unit.changes.memory_bytes());
-        self.make_space(&unit.changes.inserts, ahead);
+        self.partitions.make_space(&unit.changes.inserts, ahead);
         if let Some(output) = output
             && lids() != before
         {
@@ -286,16 +251,16 @@ impl TreeFilter {
             unit.changes = resolve(None);
             unit.charge.set(unit.changes.memory_bytes());
         }
-        self.change(&unit.changes.inserts);
+        self.partitions.change(&unit.changes.inserts);
         if let Some(output) = output {
             self.tree.level_ids(|ids| of(ids).begin_aliases(unit.changes.relabelled(), output.run));
         }
         unit
     }
 
-    /// The keys of a slice that is moved, and its run if their entries become those of the output; of
-    /// a part of a table, they have to be inserted. Returns `None` if its digests cannot be read: the
-    /// output is unlisted then.
+    /// The keys of a slice that is moved, and its run if their entries become those of the output;
+    /// of a part of a table, they have to be inserted. Returns `None` if its digests cannot be
+    /// read: the output is unlisted then.
     fn moved(&self, run: RunId, slice: &Slice, output: Option<Output>) -> Option<(Option<RunId>, Vec<Digest>)> {
         let keys = slice.table().digests_between(EVERYTHING.0, EVERYTHING.1);
         let keys = keys.inspect_err(|error| unread(slice.table(), error)).ok().flatten();
@@ -307,169 +272,6 @@ impl TreeFilter {
             self.tree.level_ids(|ids| output.iter().for_each(|output| of(ids).unlist(output.run, true)));
         }
         Some((slice.is_whole().then_some(run), keys?))
-    }
-
-    /// Carries out changes, which are in the order of digests. Those of partitions that are not
-    /// ready are left to whoever makes them.
-    fn change(&self, mut changes: &[(Digest, EntryChange)]) {
-        if changes.is_empty() {
-            return;
-        }
-        for (interval, partition) in self.directory().partitions() {
-            let (own, others) = changes.split_at(changes.partition_point(|(key, _)| *key <= interval.last()));
-            changes = others;
-            if let Some(partition) = partition.filter(|_| !own.is_empty()) {
-                partition.change(own.iter().map(|(key, change)| (interval.place(partition, *key), *change)));
-            }
-        }
-    }
-
-    fn directory(&self) -> Directory {
-        self.tree.level_ids(|ids| of(ids).directory.clone())
-    }
-
-    /// Makes partitions anew that have too few buckets for these insertions. The gate is closed.
-    fn make_space(&self, inserts: &[(Digest, EntryChange)], ahead: &DigestsAhead) {
-        let mut crowded = self.crowded(|interval| count_in(inserts, |(key, _)| *key, interval));
-        while !crowded.is_empty() {
-            let count = some_of(&crowded);
-            self.make(&crowded[..count], ahead);
-            crowded.drain(..count);
-        }
-    }
-
-    /// The partitions that have too few buckets for as many more entries as `more` gives for each,
-    /// and how many entries they have then.
-    fn crowded(&self, more: impl Fn(Interval) -> usize) -> Vec<(Interval, u64)> {
-        let Some((slots, directory)) =
-            self.tree.level_ids(|ids| ids.as_ref().map(|ids| (ids.code.slots(), ids.directory.clone())))
-        else {
-            return Vec::new();
-        };
-        let partitions = directory.partitions().filter_map(|(interval, partition)| {
-            let (partition, more) = (partition?, more(interval) as u64);
-            let entries = partition.entries() + more;
-            (more > 0 && entries > entries_max(slots, partition.buckets())).then_some((interval, entries))
-        });
-        partitions.collect()
-    }
-
-    /// Reads what a unit with these lists needs to make partitions anew. The gate is open: what has
-    /// changed when it is closed is read then.
-    fn read_for(&self, lists: &[KeyLists]) -> DigestsAhead {
-        let count = |interval| lists.iter().map(|lists| count_in(&lists.inserts, |key| *key, interval)).sum();
-        self.read_ahead(&self.crowded(count))
-    }
-
-    /// Reads the digests that partitions of these intervals are made from.
-    fn read_ahead(&self, mut wanted: &[(Interval, u64)]) -> DigestsAhead {
-        let mut ahead = DigestsAhead::default();
-        if wanted.is_empty() {
-            return ahead;
-        }
-        let state = self.tree.pin_scan();
-        let tables = self.tree.level_ids(|ids| ids.as_ref().map(|ids| listed_tables(ids, state.tree())));
-        let Some(tables) = tables else { return ahead };
-        let (mut entries, mut bytes) = (0, 0);
-        while !wanted.is_empty() && entries < AHEAD_MAX {
-            let (group, others) = wanted.split_at(some_of(wanted));
-            entries += group.iter().map(|(_, entries)| entries).sum::<u64>();
-            let (first, last) = bounds(group);
-            // What cannot be read is read, and reported, when the gate is closed.
-            let read = |table: &ListedTable| {
-                Some((table.table.id(), table.table.digests_between(first, last).ok().flatten()?))
-            };
-            let digests: BTreeMap<TableId, Vec<Digest>> = tables.iter().filter_map(read).collect();
-            bytes += digests.values().map(|digests| digests.capacity() * size_of::<Digest>()).sum::<usize>();
-            ahead.charge = self.account.charge(MemoryPart::Compactions, bytes);
-            ahead.between.push(((first, last), digests));
-            wanted = others;
-        }
-        ahead
-    }
-
-    /// Makes the partitions of these intervals, in order, each for so many entries or those that it
-    /// has, from the digests of all listed tables. The gate is closed.
-    fn make(&self, wanted: &[(Interval, u64)], ahead: &DigestsAhead) {
-        let state = self.tree.pin_scan();
-        let (code, directory, tables) = self.tree.level_ids(|ids| {
-            let ids = of(ids);
-            (ids.code.clone(), ids.directory.clone(), listed_tables(ids, state.tree()))
-        });
-        let (first, last) = bounds(wanted);
-        let has_cut = tables.iter().any(|table| !table.is_whole);
-        let mut made: Vec<FilterEntries> = wanted.iter().map(|_| Vec::new()).collect();
-        let mut lost = Vec::new();
-        for ListedTable { lid, table, is_whole } in tables {
-            let read = match ahead.of(table.id(), (first, last)) {
-                Some(keys) => Ok(Some(Cow::Borrowed(keys))),
-                None => table.digests_between(first, last).map(|keys| keys.map(Cow::Owned)),
-            };
-            let Ok(Some(keys)) = read.inspect_err(|error| unread(&table, error)) else {
-                lost.push(lid);
-                continue;
-            };
-            // If a compaction has taken keys, the present partition tells which are left.
-            let is_left = |key: Digest| match directory.find(key) {
-                Some((present, place)) if !is_whole => present.candidates(place).iter().any(|other| other == lid),
-                _ => true,
-            };
-            let mut keys = &keys[..];
-            for ((interval, _), made) in wanted.iter().zip(&mut made) {
-                let (own, others) = keys.split_at(keys.partition_point(|key| *key <= interval.last()));
-                keys = others;
-                made.extend(own.iter().filter(|key| is_left(**key)).map(|key| (*key, lid)));
-            }
-        }
-        let is_listed = |lid: Lid| !lost.contains(&lid);
-        let mut after = directory;
-        for ((interval, entries), made) in wanted.iter().zip(&mut made) {
-            made.retain(|(_, lid)| is_listed(*lid));
-            let entries = (*entries).max(made.len() as u64);
-            for (interval, partition) in self.filled(&code, *interval, entries, made) {
-                after = after.with(interval, Some(partition));
-            }
-        }
-        let refused = self.tree.change_filter(|ids, _| {
-            let ids = of(ids);
-            ids.directory = after;
-            ids.leftovers += u64::from(has_cut);
-            // Runs that share their LID are unlisted with them, and those that are in no state yet.
-            ids.runs_with(|lid| !is_listed(lid)).into_iter().for_each(|run| ids.unlist(run, true));
-            let arriving = ids.arriving.take_if(|(_, lid, _)| !is_listed(*lid));
-            ids.leftovers += u64::from(arriving.is_some());
-            arriving.iter().for_each(|(run, ..)| ids.refuse(*run));
-            arriving
-        });
-        // It may be the last to refer to tables, which close under locks of theirs.
-        drop(refused);
-    }
-
-    /// A partition for so many entries that has these, or two of half the interval.
-    fn filled(
-        &self,
-        code: &Arc<Code>,
-        interval: Interval,
-        entries: u64,
-        made: &[(Digest, Lid)],
-    ) -> Vec<(Interval, Arc<Partition>)> {
-        let buckets = buckets_for(code.slots(), entries, interval);
-        if buckets > BUCKETS_MAX
-            && let Some(halves) = interval.halves()
-        {
-            let of_half = |half: Interval| {
-                let made: FilterEntries = made.iter().copied().filter(|(digest, _)| half.contains(*digest)).collect();
-                // Twice as many as half of them, less a few, are no more than half.
-                let entries = (entries / 2).max(made.len() as u64);
-                self.filled(code, half, entries, &made)
-            };
-            return halves.into_iter().flat_map(of_half).collect();
-        }
-        let entries = |partition: &Partition, insert: &mut dyn FnMut(Place, Lid)| {
-            made.iter().for_each(|(digest, lid)| insert(interval.place(partition, *digest), *lid));
-        };
-        let partition = Partition::filled(code.clone(), buckets, entries).charged(&self.account);
-        vec![(interval, Arc::new(partition))]
     }
 
     /// One step of the filter worker, for the filter that was chosen and the present shape. True if
@@ -488,9 +290,9 @@ impl TreeFilter {
         let mut next = self.next_to_make(&self.gate.lock());
         let arrival = if next.is_empty() { self.read_arrival() } else { None };
         if let Some(ReadArrival { inserts, .. }) = &arrival {
-            next = self.crowded(|interval| count_in(inserts, |(key, _)| *key, interval));
+            next = self.partitions.crowded(|interval| count_in(inserts, |(key, _)| *key, interval));
         }
-        let ahead = self.read_ahead(&next);
+        let ahead = self.partitions.read_ahead(&next);
         let mut gate = self.gate.lock();
         let state = self.tree.pin_scan();
         let fits = |ids: &LevelIds| ids.code.slots() == slots && ids.fits(shape, state.tree());
@@ -505,7 +307,7 @@ impl TreeFilter {
         let next = self.next_to_make(&gate);
         if !next.is_empty() {
             let is_remade = |(interval, _): &(Interval, u64)| next.iter().any(|(made, _)| made == interval);
-            self.make(&next, &ahead);
+            self.partitions.make(&next, &ahead);
             if !gate.remaking.is_empty() {
                 gate.remaking.retain(|wanted| !is_remade(wanted));
                 if gate.remaking.is_empty() {
@@ -518,15 +320,15 @@ impl TreeFilter {
         if self.has_many_leftovers() {
             let entries = self.entries_of_tree();
             gate.leftovers = self.tree.level_ids(|ids| of(ids).leftovers);
-            let all = self.directory();
+            let all = self.partitions.directory();
             gate.remaking.extend(all.partitions().map(|(interval, _)| (interval, entries >> interval.depth())));
             return true;
         }
         self.list_some(arrival, &ahead)
     }
 
-    /// The partitions that the filter worker makes next: those that are missing, then those that are
-    /// made anew.
+    /// The partitions that the filter worker makes next: those that are missing, then those that
+    /// are made anew.
     fn next_to_make(&self, gate: &Gate) -> Vec<(Interval, u64)> {
         let Some(directory) = self.tree.level_ids(|ids| ids.as_ref().map(|ids| ids.directory.clone())) else {
             return Vec::new();
@@ -619,14 +421,14 @@ impl TreeFilter {
                 let read = read.filter(|read| read.table == table.id() && read.lid == lid);
                 match read.map_or_else(|| self.entries_of(table, lid), |read| Some(read.inserts)) {
                     Some(entries) => {
-                        self.make_space(&entries, ahead);
+                        self.partitions.make_space(&entries, ahead);
                         // Digests that cannot be read may have ended it.
                         let goes_on = self.tree.level_ids(|ids| {
                             let arriving = of(ids).arriving.as_mut();
                             arriving.map(|(_, _, tables)| tables.push(table.clone())).is_some()
                         });
                         if goes_on {
-                            self.change(&entries);
+                            self.partitions.change(&entries);
                         }
                     }
                     None => self.give_up(run, lid, &done),
@@ -664,7 +466,7 @@ impl TreeFilter {
     fn give_up(&self, run: RunId, lid: Lid, done: &[Arc<TableFile>]) {
         for table in done {
             match self.entries_of(table, lid) {
-                Some(entries) => self.change(&taken_back(&entries)),
+                Some(entries) => self.partitions.change(&taken_back(&entries)),
                 None => self.tree.level_ids(|ids| of(ids).leftovers += 1),
             }
         }
@@ -712,78 +514,15 @@ impl TreeFilter {
     }
 }
 
-impl DigestsAhead {
-    /// The digests of a table in an interval, if they were read.
-    fn of(&self, table: TableId, (first, last): (Digest, Digest)) -> Option<&[Digest]> {
-        let (_, read) = self.between.iter().find(|((from, to), _)| *from <= first && last <= *to)?;
-        let digests = read.get(&table)?;
-        let from = digests.partition_point(|digest| *digest < first);
-        Some(&digests[from..from + digests[from..].partition_point(|digest| *digest <= last)])
-    }
-}
-
-impl UnitChanges {
-    /// The changes that lists of keys and whole tables that are moved amount to, if the output has
-    /// this LID and each run that `lid_of` gives. Moved tables have the run whose entries become the
-    /// output's, if these are not inserted.
-    fn of(
-        lists: &[KeyLists],
-        moved: &[(Option<RunId>, Vec<Digest>)],
-        output: Option<Lid>,
-        lid_of: impl Fn(RunId) -> Option<Lid>,
-    ) -> Self {
-        let mut changes = Self::default();
-        for lists in lists {
-            let lids: Vec<Option<Lid>> = lists.inputs.iter().map(|run| run.and_then(&lid_of)).collect();
-            lists.inserts.iter().for_each(|key| changes.change(*key, None, output));
-            lists.relabels.iter().for_each(|(key, input)| changes.change(*key, lids[usize::from(*input)], output));
-            lists.removes.iter().for_each(|(key, input)| changes.change(*key, lids[usize::from(*input)], None));
-        }
-        for (run, keys) in moved {
-            let from = run.and_then(&lid_of);
-            keys.iter().for_each(|key| changes.change(*key, from, output));
-        }
-        // Fast, since they consist of ordered parts.
-        for changes in [&mut changes.inserts, &mut changes.removes, &mut changes.relabels] {
-            changes.sort_by_key(|(key, _)| *key);
-        }
-        changes
-    }
-
-    /// An entry of a key with one LID is to have another one.
-    fn change(&mut self, key: Digest, from: Option<Lid>, to: Option<Lid>) {
-        match (from, to) {
-            (None, Some(to)) => self.inserts.push((key, EntryChange::Insert(to))),
-            (Some(from), None) => self.removes.push((key, EntryChange::Remove(from))),
-            (Some(from), Some(to)) if from != to => self.relabels.push((key, EntryChange::Relabel(from, to))),
-            _ => (),
-        }
-    }
-
-    fn memory_bytes(&self) -> usize {
-        let changes = [&self.inserts, &self.removes, &self.relabels];
-        changes.map(|changes| changes.capacity() * size_of::<(Digest, EntryChange)>()).into_iter().sum()
-    }
-
-    /// The LIDs that entries have before they get another one.
-    fn relabelled(&self) -> BTreeSet<Lid> {
-        let from = |(_, change): &(Digest, EntryChange)| match change {
-            EntryChange::Relabel(from, _) => Some(*from),
-            _ => None,
-        };
-        self.relabels.iter().filter_map(from).collect()
-    }
-}
-
 impl Unit<'_> {
     /// The edit is installed: changes the entries that no state before it needs.
     pub(super) fn published(self, edit: EditNumber) {
         let Self { filter, changes: UnitChanges { removes, relabels, .. }, .. } = &self;
         if !(removes.is_empty() && relabels.is_empty()) {
             filter.tree.level_ids(|ids| of(ids).raise_generation(edit));
-            filter.change(removes);
-            filter.change(relabels);
-            let directory = filter.directory();
+            filter.partitions.change(removes);
+            filter.partitions.change(relabels);
+            let directory = filter.partitions.directory();
             let partitions = directory.partitions().filter_map(|(_, partition)| partition);
             partitions.filter(|partition| partition.stashed() > 0).for_each(|partition| partition.empty_stash());
         }
@@ -802,7 +541,7 @@ impl Unit<'_> {
         if matches!(error, Error::Stopped { .. }) {
             return;
         }
-        self.filter.change(&taken_back(&self.changes.inserts));
+        self.filter.partitions.change(&taken_back(&self.changes.inserts));
         self.filter.tree.level_ids(|ids| {
             ids.iter_mut().for_each(|ids| {
                 ids.end_aliases();
@@ -810,22 +549,6 @@ impl Unit<'_> {
             });
         });
     }
-}
-
-/// The changes that undo these insertions.
-fn taken_back(inserts: &[(Digest, EntryChange)]) -> FilterChanges {
-    let undone = |(key, change): &(Digest, EntryChange)| match change {
-        EntryChange::Insert(lid) => (*key, EntryChange::Remove(*lid)),
-        other => panic!("{other:?} is no insertion"),
-    };
-    inserts.iter().map(undone).collect()
-}
-
-/// A table of a listed run, or of the one that is being listed.
-struct ListedTable {
-    lid: Lid,
-    table: Arc<TableFile>,
-    is_whole: bool,
 }
 
 /// A run that is being listed.
@@ -836,18 +559,6 @@ struct Arrival {
     done: Vec<Arc<TableFile>>,
     /// The others; `None` if a compaction has begun to take it apart.
     left: Option<Vec<Arc<TableFile>>>,
-}
-
-fn listed_tables(ids: &LevelIds, tree: &TreeVersion) -> Vec<ListedTable> {
-    let of_run = |run: &Arc<Run>| {
-        let lid = ids.lid(run.id())?;
-        let table = |slice: &Slice| ListedTable { lid, table: slice.table().clone(), is_whole: slice.is_whole() };
-        Some(run.slices().iter().map(table).collect::<Vec<_>>())
-    };
-    let arriving = ids.arriving.iter().flat_map(|(_, lid, tables)| {
-        tables.iter().map(|table| ListedTable { lid: *lid, table: table.clone(), is_whole: true })
-    });
-    tree.runs().filter_map(of_run).flatten().chain(arriving).collect()
 }
 
 /// A run that is to be listed: nobody has, and no compaction has it.
@@ -890,10 +601,6 @@ fn owner_of(ids: &mut LevelIds, id: CompactionId, tree: &TreeVersion) -> Output 
     Output { run, level: level_of(tree, run), owner, has_digests: true }
 }
 
-fn of(ids: &mut Option<LevelIds>) -> &mut LevelIds {
-    ids.as_mut().expect("the filter is there while the gate is closed")
-}
-
 fn has_digests(tables: &[TableMeta]) -> bool {
     tables.iter().all(|table| table.digest_bytes > 0)
 }
@@ -905,48 +612,4 @@ fn level_of(tree: &TreeVersion, run: RunId) -> usize {
 /// The slice that a specification means, and its run.
 fn slice_of<'t>(tree: &'t TreeVersion, spec: &SliceSpec) -> Option<(RunId, &'t Slice)> {
     tree.runs().find_map(|run| Some((run.id(), run.slices().iter().find(|slice| slice.spec() == *spec)?)))
-}
-
-/// How many of these intervals, from the first on, are made together: as many as are made at a time,
-/// and one after the other, since all digests from the first to the last are read.
-fn some_of(wanted: &[(Interval, u64)]) -> usize {
-    let (mut entries, mut count) = (0, 0);
-    for (interval, more) in wanted {
-        let follows = count == 0 || wanted[count - 1].0.is_before(*interval);
-        if count > 0 && (entries + more > ENTRIES_AT_A_TIME || !follows) {
-            break;
-        }
-        (entries, count) = (entries + more, count + 1);
-    }
-    count
-}
-
-/// The first and the last digest of intervals that follow each other.
-fn bounds(wanted: &[(Interval, u64)]) -> (Digest, Digest) {
-    (wanted[0].0.first(), wanted[wanted.len() - 1].0.last())
-}
-
-/// How many of these, which are in the order of their keys, have a key in the interval.
-fn count_in<T>(ordered: &[T], key: impl Fn(&T) -> Digest, interval: Interval) -> usize {
-    let from = ordered.partition_point(|element| key(element) < interval.first());
-    ordered[from..].partition_point(|element| key(element) <= interval.last())
-}
-
-/// The most entries of a partition with so many buckets.
-fn entries_max(slots: usize, buckets: usize) -> u64 {
-    (buckets as f64 * slots as f64 * chucky::load(slots)) as u64
-}
-
-/// The buckets of a new partition for so many entries: with space for an eighth more on average, a
-/// sixteenth to three, by chance.
-fn buckets_for(slots: usize, entries: u64, interval: Interval) -> usize {
-    let random = mixed(interval.first().stored() ^ u64::from(interval.depth()) ^ entries.rotate_left(32));
-    let growth = chucky::GROWTH * (0.5 + random as f64 / u64::MAX as f64);
-    let buckets = entries as f64 * (1.0 + growth) / (slots as f64 * chucky::load(slots));
-    (buckets as usize + 1).max(BUCKETS_MIN)
-}
-
-#[cold]
-fn unread(table: &TableFile, error: &Error) {
-    tracing::warn!(%error, table = table.id().0, "digests could not be read; lookups search the run without a filter");
 }

@@ -21,9 +21,9 @@
 //! | change | order |
 //! |---|---|
 //! | a run is new (flush, ingest) | insert its entries, then publish the state |
-//! | a range is handed over | publish, raise the generation to the state's, then change entries of |
-//! | | the inputs into those of the output, or remove them. In the state, the |
-//! | | LIDs of the inputs mean the output as well |
+//! | a range is handed over | publish, raise the generation to the state's, then relabel |
+//! | | or remove entries of the inputs. In the state, the LIDs of the |
+//! | | inputs mean the output as well |
 //! | an entry moves to another bucket | write the copy, count the move, delete the original |
 //! | a partition is made anew | fill it, then publish a state with it |
 //!

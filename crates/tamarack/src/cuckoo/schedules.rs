@@ -136,8 +136,8 @@ impl SmallTree {
         }
     }
 
-    /// Compacts `inputs` into `output`, which shares the LID `lid` with one of them. The key's entry
-    /// with another LID changes: it gets `lid`, or goes.
+    /// Compacts `inputs` into `output`, which shares the LID `lid` with one of them. The key's
+    /// entry with another LID changes: it gets `lid`, or goes.
     fn compact(&self, inputs: &[RunId], output: RunId, lid: u16, change: EntryChange) {
         if let EntryChange::Relabel(from, _) = change
             && !self.is(Broken::AliasForgotten)

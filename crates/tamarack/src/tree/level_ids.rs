@@ -7,9 +7,10 @@
 //! ```
 //!
 //! A **level ID (LID)** belongs to a run and stays with it, whatever level the run moves to. It is
-//! one of the class of the run's level when the run is made; in level 1, of late runs if all of those
-//! are taken. If runs outnumber LIDs, some share one. A run without a LID is **unlisted**: the filter has no entries of it, or not
-//! all, so lookups search it always. Runs are unlisted that no one has listed yet.
+//! one of the class of the run's level when the run is made; in level 1, of late runs if all of
+//! those are taken. If runs outnumber LIDs, some share one. A run without a LID is **unlisted**:
+//! the filter has no entries of it, or not all, so lookups search it always. Runs are unlisted that
+//! no one has listed yet.
 //!
 //! # Invariant
 //!
@@ -113,8 +114,8 @@ pub struct FewRuns {
 impl LevelIds {
     /// Makes a filter without partitions, for a tree whose runs are all unlisted.
     ///
-    /// If the LIDs of all its runs leave too few bits for fingerprints, classes have fewer, and some
-    /// runs share one.
+    /// If the LIDs of all its runs leave too few bits for fingerprints, classes have fewer, and
+    /// some runs share one.
     pub fn new(epoch: u64, slots: usize, shape: Shape, directory: Directory) -> Self {
         let all = Classes::of(&shape);
         let states: Vec<Shares> = all.states(&shape).into_iter().map(Shares::new).collect();

@@ -182,8 +182,9 @@ impl Tree {
         GetPin(self.state.load())
     }
 
-    /// Pins the current memtables and runs for any length of time, without the filter over the whole
-    /// tree: scans do not ask it, and would keep the memory of partitions that others have replaced.
+    /// Pins the current memtables and runs for any length of time, without the filter over the
+    /// whole tree: scans do not ask it, and would keep the memory of partitions that others have
+    /// replaced.
     pub fn pin_scan(&self) -> ScanPin {
         ScanPin(State { filter: None, ..self.present() })
     }

@@ -10,14 +10,14 @@
 //! LIDs of others.
 //!
 //! **Late runs.** While compactions are behind, level 1 has more runs than slots, each of about one
-//! memtable. Those have the LIDs of a class of their own, the last one. Were they to share the LIDs of
-//! their level, every lookup that meets one of them would search all: 2.9 blocks for an absent key
-//! in a tree of 38 runs, where 0.02 are enough.
+//! memtable. Those have the LIDs of a class of their own, the last one. Were they to share the LIDs
+//! of their level, every lookup that meets one of them would search all: 2.9 blocks for an absent
+//! key in a tree of 38 runs, where 0.02 are enough.
 //!
 //! **States.** A tree with a filling last level goes through all combinations of how full its
 //! levels are: level i has any number of batches from 0 to `b_i - 1`, the last one at least 1.
-//! [`STATES`] of them are drawn evenly, each level by multiples of an irrational number of its
-//! own. They are the states for which the filter's code is made. There are late runs in half of them.
+//! [`STATES`] of them are drawn evenly, each level by multiples of an irrational number of its own.
+//! They are the states for which the filter's code is made. There are late runs in half of them.
 
 use crate::shape::Shape;
 
@@ -44,8 +44,8 @@ pub struct Classes {
 }
 
 impl Classes {
-    /// The classes of a tree with this shape: one for each level, spare ones, and that of late runs.
-    /// The smallest levels share one if the filter's code cannot have so many.
+    /// The classes of a tree with this shape: one for each level, spare ones, and that of late
+    /// runs. The smallest levels share one if the filter's code cannot have so many.
     pub fn of(shape: &Shape) -> Self {
         let runs = |number: usize| shape.visible_runs(number).clamp(1, u64::from(u16::MAX)) as u16;
         let mut lids: Vec<u16> = (1..=shape.last()).rev().map(runs).collect();
@@ -55,8 +55,8 @@ impl Classes {
         Self { lids }
     }
 
-    /// The classes with at most `most` LIDs each: some runs share one then. For trees of so many runs
-    /// that their LIDs and fingerprints do not fit into a bucket.
+    /// The classes with at most `most` LIDs each: some runs share one then. For trees of so many
+    /// runs that their LIDs and fingerprints do not fit into a bucket.
     #[must_use]
     pub fn shared(&self, most: u16) -> Self {
         Self { lids: self.lids.iter().map(|&lids| lids.min(most)).collect() }

@@ -1,0 +1,307 @@
+//! [`Partitions`]: changes of the partitions of a filter over the whole tree, and how they are made
+//! anew from the digests of tables.
+//!
+//! All partitions grow alike, since digests spread evenly. So each is made for another share of
+//! further entries: else all would be full at once, and a unit would wait until all are made.
+//!
+//! Who changes what, and when, is in [`crate::compaction::tree_filter`]; tests too.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tamarack_env::random::mixed;
+use tamarack_filter::Digest;
+use tamarack_filter::chucky::Code;
+use tamarack_model::filter::chucky;
+
+use crate::compaction::key_lists::KeyLists;
+use crate::cuckoo::{Directory, EntryChange, Interval, Partition, Place};
+use crate::error::Error;
+use crate::format::meta::TableId;
+use crate::memory::{Account, Charge, MemoryPart};
+use crate::tree::level_ids::{LevelIds, Lid};
+use crate::tree::run::Run;
+use crate::tree::slice::Slice;
+use crate::tree::state::Tree;
+use crate::tree::table_file::TableFile;
+use crate::tree::version::TreeVersion;
+
+/// A partition with more buckets than this is replaced by two.
+pub(super) const BUCKETS_MAX: usize = 8192;
+
+/// The least buckets of a partition.
+const BUCKETS_MIN: usize = 16;
+
+/// Entries of the partitions that are made at a time.
+const ENTRIES_AT_A_TIME: u64 = 128 << 10;
+
+/// Digests that are read before a unit begins, at most.
+const AHEAD_MAX: u64 = 8 * ENTRIES_AT_A_TIME;
+
+/// The partitions of a tree's filter.
+pub(super) struct Partitions {
+    tree: Arc<Tree>,
+    account: Arc<Account>,
+}
+
+/// Entries of the filter: a key, and the LID of a run that has it.
+type FilterEntries = Vec<(Digest, Lid)>;
+
+/// Digests of tables that were read before the gate was closed.
+#[derive(Default)]
+pub(super) struct DigestsAhead {
+    /// Those from a first to a last one, by table.
+    between: Vec<((Digest, Digest), BTreeMap<TableId, Vec<Digest>>)>,
+    charge: Charge,
+}
+
+/// A table of a listed run, or of the one that is being listed.
+pub(super) struct ListedTable {
+    pub(super) lid: Lid,
+    pub(super) table: Arc<TableFile>,
+    pub(super) is_whole: bool,
+}
+
+impl Partitions {
+    pub(super) fn new(tree: Arc<Tree>, account: Arc<Account>) -> Self {
+        Self { tree, account }
+    }
+
+    /// Carries out changes, which are in the order of digests. Those of partitions that are not
+    /// ready are left to whoever makes them.
+    pub(super) fn change(&self, mut changes: &[(Digest, EntryChange)]) {
+        if changes.is_empty() {
+            return;
+        }
+        for (interval, partition) in self.directory().partitions() {
+            let (own, others) = changes.split_at(changes.partition_point(|(key, _)| *key <= interval.last()));
+            changes = others;
+            if let Some(partition) = partition.filter(|_| !own.is_empty()) {
+                partition.change(own.iter().map(|(key, change)| (interval.place(partition, *key), *change)));
+            }
+        }
+    }
+
+    /// The partitions.
+    pub(super) fn directory(&self) -> Directory {
+        self.tree.level_ids(|ids| of(ids).directory.clone())
+    }
+
+    /// Makes partitions anew that have too few buckets for these insertions. The gate is closed.
+    pub(super) fn make_space(&self, inserts: &[(Digest, EntryChange)], ahead: &DigestsAhead) {
+        let mut crowded = self.crowded(|interval| count_in(inserts, |(key, _)| *key, interval));
+        while !crowded.is_empty() {
+            let count = some_of(&crowded);
+            self.make(&crowded[..count], ahead);
+            crowded.drain(..count);
+        }
+    }
+
+    /// The partitions that have too few buckets for as many more entries as `more` gives for each,
+    /// and how many entries they have then.
+    pub(super) fn crowded(&self, more: impl Fn(Interval) -> usize) -> Vec<(Interval, u64)> {
+        let Some((slots, directory)) =
+            self.tree.level_ids(|ids| ids.as_ref().map(|ids| (ids.code.slots(), ids.directory.clone())))
+        else {
+            return Vec::new();
+        };
+        let partitions = directory.partitions().filter_map(|(interval, partition)| {
+            let (partition, more) = (partition?, more(interval) as u64);
+            let entries = partition.entries() + more;
+            (more > 0 && entries > entries_max(slots, partition.buckets())).then_some((interval, entries))
+        });
+        partitions.collect()
+    }
+
+    /// Reads what a unit with these lists needs to make partitions anew. The gate is open: what has
+    /// changed when it is closed is read then.
+    pub(super) fn read_for(&self, lists: &[KeyLists]) -> DigestsAhead {
+        let count = |interval| lists.iter().map(|lists| count_in(&lists.inserts, |key| *key, interval)).sum();
+        self.read_ahead(&self.crowded(count))
+    }
+
+    /// Reads the digests that partitions of these intervals are made from.
+    pub(super) fn read_ahead(&self, mut wanted: &[(Interval, u64)]) -> DigestsAhead {
+        let mut ahead = DigestsAhead::default();
+        if wanted.is_empty() {
+            return ahead;
+        }
+        let state = self.tree.pin_scan();
+        let tables = self.tree.level_ids(|ids| ids.as_ref().map(|ids| listed_tables(ids, state.tree())));
+        let Some(tables) = tables else { return ahead };
+        let (mut entries, mut bytes) = (0, 0);
+        while !wanted.is_empty() && entries < AHEAD_MAX {
+            let (group, others) = wanted.split_at(some_of(wanted));
+            entries += group.iter().map(|(_, entries)| entries).sum::<u64>();
+            let (first, last) = bounds(group);
+            // What cannot be read is read, and reported, when the gate is closed.
+            let read = |table: &ListedTable| {
+                Some((table.table.id(), table.table.digests_between(first, last).ok().flatten()?))
+            };
+            let digests: BTreeMap<TableId, Vec<Digest>> = tables.iter().filter_map(read).collect();
+            bytes += digests.values().map(|digests| digests.capacity() * size_of::<Digest>()).sum::<usize>();
+            ahead.charge = self.account.charge(MemoryPart::Compactions, bytes);
+            ahead.between.push(((first, last), digests));
+            wanted = others;
+        }
+        ahead
+    }
+
+    /// Makes the partitions of these intervals, in order, each for so many entries or those that it
+    /// has, from the digests of all listed tables. The gate is closed.
+    pub(super) fn make(&self, wanted: &[(Interval, u64)], ahead: &DigestsAhead) {
+        let state = self.tree.pin_scan();
+        let (code, directory, tables) = self.tree.level_ids(|ids| {
+            let ids = of(ids);
+            (ids.code.clone(), ids.directory.clone(), listed_tables(ids, state.tree()))
+        });
+        let (first, last) = bounds(wanted);
+        let has_cut = tables.iter().any(|table| !table.is_whole);
+        let mut made: Vec<FilterEntries> = wanted.iter().map(|_| Vec::new()).collect();
+        let mut lost = Vec::new();
+        for ListedTable { lid, table, is_whole } in tables {
+            let read = match ahead.of(table.id(), (first, last)) {
+                Some(keys) => Ok(Some(Cow::Borrowed(keys))),
+                None => table.digests_between(first, last).map(|keys| keys.map(Cow::Owned)),
+            };
+            let Ok(Some(keys)) = read.inspect_err(|error| unread(&table, error)) else {
+                lost.push(lid);
+                continue;
+            };
+            // If a compaction has taken keys, the present partition tells which are left.
+            let is_left = |key: Digest| match directory.find(key) {
+                Some((present, place)) if !is_whole => present.candidates(place).iter().any(|other| other == lid),
+                _ => true,
+            };
+            let mut keys = &keys[..];
+            for ((interval, _), made) in wanted.iter().zip(&mut made) {
+                let (own, others) = keys.split_at(keys.partition_point(|key| *key <= interval.last()));
+                keys = others;
+                made.extend(own.iter().filter(|key| is_left(**key)).map(|key| (*key, lid)));
+            }
+        }
+        let is_listed = |lid: Lid| !lost.contains(&lid);
+        let mut after = directory;
+        for ((interval, entries), made) in wanted.iter().zip(&mut made) {
+            made.retain(|(_, lid)| is_listed(*lid));
+            let entries = (*entries).max(made.len() as u64);
+            for (interval, partition) in self.filled(&code, *interval, entries, made) {
+                after = after.with(interval, Some(partition));
+            }
+        }
+        let refused = self.tree.change_filter(|ids, _| {
+            let ids = of(ids);
+            ids.directory = after;
+            ids.leftovers += u64::from(has_cut);
+            // Runs that share their LID are unlisted with them, and those that are in no state yet.
+            ids.runs_with(|lid| !is_listed(lid)).into_iter().for_each(|run| ids.unlist(run, true));
+            let arriving = ids.arriving.take_if(|(_, lid, _)| !is_listed(*lid));
+            ids.leftovers += u64::from(arriving.is_some());
+            arriving.iter().for_each(|(run, ..)| ids.refuse(*run));
+            arriving
+        });
+        // It may be the last to refer to tables, which close under locks of theirs.
+        drop(refused);
+    }
+
+    /// A partition for so many entries that has these, or two of half the interval.
+    fn filled(
+        &self,
+        code: &Arc<Code>,
+        interval: Interval,
+        entries: u64,
+        made: &[(Digest, Lid)],
+    ) -> Vec<(Interval, Arc<Partition>)> {
+        let buckets = buckets_for(code.slots(), entries, interval);
+        if buckets > BUCKETS_MAX
+            && let Some(halves) = interval.halves()
+        {
+            let of_half = |half: Interval| {
+                let made: FilterEntries = made.iter().copied().filter(|(digest, _)| half.contains(*digest)).collect();
+                // Twice as many as half of them, less a few, are no more than half.
+                let entries = (entries / 2).max(made.len() as u64);
+                self.filled(code, half, entries, &made)
+            };
+            return halves.into_iter().flat_map(of_half).collect();
+        }
+        let entries = |partition: &Partition, insert: &mut dyn FnMut(Place, Lid)| {
+            made.iter().for_each(|(digest, lid)| insert(interval.place(partition, *digest), *lid));
+        };
+        let partition = Partition::filled(code.clone(), buckets, entries).charged(&self.account);
+        vec![(interval, Arc::new(partition))]
+    }
+}
+
+impl DigestsAhead {
+    /// The digests of a table in an interval, if they were read.
+    fn of(&self, table: TableId, (first, last): (Digest, Digest)) -> Option<&[Digest]> {
+        let (_, read) = self.between.iter().find(|((from, to), _)| *from <= first && last <= *to)?;
+        let digests = read.get(&table)?;
+        let from = digests.partition_point(|digest| *digest < first);
+        Some(&digests[from..from + digests[from..].partition_point(|digest| *digest <= last)])
+    }
+}
+
+/// The tables of all listed runs, and those of the run that is being listed that are done.
+pub(super) fn listed_tables(ids: &LevelIds, tree: &TreeVersion) -> Vec<ListedTable> {
+    let of_run = |run: &Arc<Run>| {
+        let lid = ids.lid(run.id())?;
+        let table = |slice: &Slice| ListedTable { lid, table: slice.table().clone(), is_whole: slice.is_whole() };
+        Some(run.slices().iter().map(table).collect::<Vec<_>>())
+    };
+    let arriving = ids.arriving.iter().flat_map(|(_, lid, tables)| {
+        tables.iter().map(|table| ListedTable { lid: *lid, table: table.clone(), is_whole: true })
+    });
+    tree.runs().filter_map(of_run).flatten().chain(arriving).collect()
+}
+
+/// How many of these intervals, from the first on, are made together: as many as are made at a
+/// time, and one after the other, since all digests from the first to the last are read.
+pub(super) fn some_of(wanted: &[(Interval, u64)]) -> usize {
+    let (mut entries, mut count) = (0, 0);
+    for (interval, more) in wanted {
+        let follows = count == 0 || wanted[count - 1].0.is_before(*interval);
+        if count > 0 && (entries + more > ENTRIES_AT_A_TIME || !follows) {
+            break;
+        }
+        (entries, count) = (entries + more, count + 1);
+    }
+    count
+}
+
+/// The first and the last digest of intervals that follow each other.
+fn bounds(wanted: &[(Interval, u64)]) -> (Digest, Digest) {
+    (wanted[0].0.first(), wanted[wanted.len() - 1].0.last())
+}
+
+/// How many of these, which are in the order of their keys, have a key in the interval.
+pub(super) fn count_in<T>(ordered: &[T], key: impl Fn(&T) -> Digest, interval: Interval) -> usize {
+    let from = ordered.partition_point(|element| key(element) < interval.first());
+    ordered[from..].partition_point(|element| key(element) <= interval.last())
+}
+
+/// The most entries of a partition with so many buckets.
+pub(super) fn entries_max(slots: usize, buckets: usize) -> u64 {
+    (buckets as f64 * slots as f64 * chucky::load(slots)) as u64
+}
+
+/// The buckets of a new partition for so many entries: with space for an eighth more on average, a
+/// sixteenth to three, by chance.
+fn buckets_for(slots: usize, entries: u64, interval: Interval) -> usize {
+    let random = mixed(interval.first().stored() ^ u64::from(interval.depth()) ^ entries.rotate_left(32));
+    let growth = chucky::GROWTH * (0.5 + random as f64 / u64::MAX as f64);
+    let buckets = entries as f64 * (1.0 + growth) / (slots as f64 * chucky::load(slots));
+    (buckets as usize + 1).max(BUCKETS_MIN)
+}
+
+/// The filter, which is there while the gate is closed.
+pub(super) fn of(ids: &mut Option<LevelIds>) -> &mut LevelIds {
+    ids.as_mut().expect("the filter is there while the gate is closed")
+}
+
+/// Reports that lookups search a run without a filter.
+#[cold]
+pub(super) fn unread(table: &TableFile, error: &Error) {
+    tracing::warn!(%error, table = table.id().0, "digests could not be read; lookups search the run without a filter");
+}
