@@ -65,7 +65,7 @@ mod place;
 pub use code::{Bucket, BucketSlot, Code, CodeError, Encoded, Matches};
 pub use fingerprint::{FINGERPRINT_BITS_MAX, FINGERPRINT_BITS_MIN, Fingerprint};
 pub use groups::{CLASSES_MAX, SLOTS_MAX, Shares};
-pub use place::{first_bucket, other_bucket, partition_of};
+pub use place::{Offsets, first_bucket, partition_of};
 
 #[cfg(test)]
 mod tests;

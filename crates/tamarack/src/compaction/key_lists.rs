@@ -43,6 +43,8 @@ pub(super) struct KeyLists {
     having: Vec<u16>,
     /// True if a version of it is kept.
     is_kept: bool,
+    /// What the lists take.
+    bytes: usize,
     charge: Charge,
 }
 
@@ -53,7 +55,7 @@ impl KeyLists {
         let charge = account.charge(MemoryPart::Compactions, 0);
         let (inserts, relabels, removes) = (Vec::new(), Vec::new(), Vec::new());
         let (key, having, is_kept) = (Vec::new(), Vec::new(), false);
-        Self { epoch, inserts, relabels, removes, inputs, owner, key, having, is_kept, charge }
+        Self { epoch, inserts, relabels, removes, inputs, owner, key, having, is_kept, bytes: 0, charge }
     }
 
     /// The run whose LID the output shares.
@@ -99,7 +101,10 @@ impl KeyLists {
             }
             let inputs = self.relabels.capacity() + self.removes.capacity();
             let bytes = self.inserts.capacity() * size_of::<Digest>() + inputs * size_of::<(Digest, u16)>();
-            self.charge.set(bytes);
+            if bytes != self.bytes {
+                self.bytes = bytes;
+                self.charge.set(bytes);
+            }
         }
         self.having.clear();
         self.is_kept = false;

@@ -158,7 +158,8 @@ impl Partitions {
         });
         let (first, last) = bounds(wanted);
         let has_cut = tables.iter().any(|table| !table.is_whole);
-        let mut made: Vec<FilterEntries> = wanted.iter().map(|_| Vec::new()).collect();
+        let mut made: Vec<FilterEntries> =
+            wanted.iter().map(|(_, entries)| Vec::with_capacity(*entries as usize)).collect();
         let mut lost = Vec::new();
         for ListedTable { lid, table, is_whole } in tables {
             let read = match ahead.of(table.id(), (first, last)) {
@@ -171,7 +172,7 @@ impl Partitions {
             };
             // If a compaction has taken keys, the present partition tells which are left.
             let is_left = |key: Digest| match directory.find(key) {
-                Some((present, place)) if !is_whole => present.candidates(place).iter().any(|other| other == lid),
+                Some((present, place)) if !is_whole => present.has(place, lid),
                 _ => true,
             };
             let mut keys = &keys[..];

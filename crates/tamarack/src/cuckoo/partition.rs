@@ -26,7 +26,7 @@
 //! there before the bucket changes, and go after it; a lookup that finds none loads the bucket
 //! again.
 
-use std::collections::VecDeque;
+use std::hint::black_box;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -34,8 +34,7 @@ use tamarack_env::sync::atomic::{AtomicU64, Ordering, fence};
 use tamarack_env::sync::{Mutex, Rank, schedule_point};
 use tamarack_filter::Digest;
 use tamarack_filter::chucky::{
-    Bucket, BucketSlot, Code, Encoded, FINGERPRINT_BITS_MIN, Fingerprint, Matches, SLOTS_MAX, first_bucket,
-    other_bucket,
+    Bucket, BucketSlot, Code, Encoded, FINGERPRINT_BITS_MIN, Fingerprint, Matches, Offsets, SLOTS_MAX, first_bucket,
 };
 
 use crate::memory::{Account, Charge, MemoryPart};
@@ -189,11 +188,10 @@ type Move = (usize, usize, BucketSlot);
 /// slot then. Breadth first, from the key's buckets to the first one that has space; `None` if that
 /// is too far.
 fn find_way(
-    code: &Code,
-    buckets: usize,
+    (code, offsets): (&Code, &Offsets),
     place: Place,
     bucket: impl Fn(usize) -> Bucket,
-    has_space: impl Fn(usize) -> bool,
+    (touch, has_space): (impl Fn(usize), impl Fn(usize) -> bool),
 ) -> Option<(Vec<Move>, usize)> {
     /// A bucket that could give an entry to another one.
     struct Step {
@@ -201,31 +199,33 @@ fn find_way(
         /// The step before, and the entry that goes from there to here.
         from: Option<(usize, BucketSlot)>,
     }
-    let mut steps: Vec<Step> = place.distinct().map(|bucket| Step { bucket, from: None }).collect();
-    let mut waiting: VecDeque<usize> = (0..steps.len()).collect();
-    while let Some(at) = waiting.pop_front() {
+    let mut steps: Vec<Step> = Vec::with_capacity(4 * SLOTS_MAX);
+    steps.extend(place.distinct().map(|bucket| Step { bucket, from: None }));
+    let mut at = 0;
+    while at < steps.len() {
         let here = steps[at].bucket;
-        for moved in bucket(here).slots().iter().copied().filter(|slot| *slot != BucketSlot::EMPTY) {
-            let other = other_bucket(here, code.first_bits(moved), buckets);
-            if steps.iter().any(|step| step.bucket == other) {
-                continue;
-            }
-            steps.push(Step { bucket: other, from: Some((at, moved)) });
-            if !has_space(other) {
-                if steps.len() >= SEARCHED_MAX {
-                    return None;
+        // All of them are full, so none has an empty slot.
+        let bucket = bucket(here);
+        let others = bucket.slots().iter().map(|moved| (*moved, offsets.other(here, code.first_bits(*moved))));
+        others.clone().for_each(|(_, other)| touch(other));
+        for (moved, other) in others {
+            if has_space(other) {
+                // From the free end on.
+                let (mut moves, mut to, mut from) = (vec![(here, other, moved)], here, steps[at].from);
+                while let Some((step, moved)) = from {
+                    moves.push((steps[step].bucket, to, moved));
+                    (to, from) = (steps[step].bucket, steps[step].from);
                 }
-                waiting.push_back(steps.len() - 1);
-                continue;
+                return Some((moves, to));
             }
-            // From the free end on.
-            let (mut to, mut moves) = (steps.len() - 1, Vec::new());
-            while let Some((from, moved)) = steps[to].from {
-                moves.push((steps[from].bucket, steps[to].bucket, moved));
-                to = from;
+            if steps.iter().all(|step| step.bucket != other) {
+                steps.push(Step { bucket: other, from: Some((at, moved)) });
             }
-            return Some((moves, steps[to].bucket));
         }
+        if steps.len() >= SEARCHED_MAX {
+            return None;
+        }
+        at += 1;
     }
     None
 }
@@ -245,6 +245,7 @@ fn matching(code: &Code, bucket: &Bucket, fingerprint: Fingerprint) -> usize {
 #[derive(Debug)]
 pub struct Partition {
     code: Arc<Code>,
+    offsets: Offsets,
     buckets: Box<[AtomicU64]>,
     moves: AtomicU64,
     summary: AtomicU64,
@@ -264,6 +265,7 @@ impl Partition {
         };
         Self {
             code,
+            offsets: Offsets::new(buckets),
             buckets: (0..buckets).map(|_| AtomicU64::new(empty)).collect(),
             moves: AtomicU64::new(0),
             summary: AtomicU64::new(0),
@@ -288,7 +290,8 @@ impl Partition {
             }
             let crowded = is_crowded(&this.code, place, |at| matching(&this.code, &plain[at], place.fingerprint));
             let has_space = |bucket: usize| plain[bucket].empty_slots() > 0;
-            let way = (!crowded).then(|| find_way(&this.code, buckets, place, |bucket| plain[bucket], has_space));
+            let parts = (&*this.code, &this.offsets);
+            let way = (!crowded).then(|| find_way(parts, place, |bucket| plain[bucket], (|_| (), has_space)));
             let Some((moves, free)) = way.flatten() else { return stash.insert(place, lid) };
             for (from, to, moved) in moves {
                 assert!(plain[to].insert(moved) && plain[from].remove(moved), "{moved:?} goes from {from} to {to}");
@@ -331,7 +334,7 @@ impl Partition {
     pub fn place(&self, digest: Digest, place: u64) -> Place {
         let fingerprint = self.code.fingerprint(digest);
         let first = first_bucket(place, self.buckets.len());
-        let other = other_bucket(first, fingerprint.prefix(FINGERPRINT_BITS_MIN), self.buckets.len());
+        let other = self.offsets.other(first, fingerprint.prefix(FINGERPRINT_BITS_MIN));
         Place { digest: digest.stored() >> 16, fingerprint, buckets: [first, other] }
     }
 
@@ -368,6 +371,22 @@ impl Partition {
         }
     }
 
+    /// Whether the run with this LID may have the key, for those who change the partition.
+    pub fn has(&self, place: Place, lid: u16) -> bool {
+        let slot = self.code.slot(lid, place.fingerprint);
+        let is_in = |bucket: usize| {
+            let bits = self.buckets[bucket].load(Ordering::Relaxed);
+            match self.code.matches(bits, place.fingerprint) {
+                Some(matches) if matches.is_empty() => false,
+                Some(matches) => self.code.lids(bits, matches).any(|other| other == lid),
+                None => self.bucket(bucket).slots().contains(&slot),
+            }
+        };
+        let is_stashed = || self.stash.load().of(place.digest).is_some_and(|lids| lids.contains(&lid));
+        let may_be_stashed = self.summary.load(Ordering::Relaxed) & summary_bit(place.digest) != 0;
+        place.distinct().any(is_in) || may_be_stashed && is_stashed()
+    }
+
     /// Carries out changes, one after the other. It is fastest if keys are in the order of their
     /// digests.
     ///
@@ -376,7 +395,11 @@ impl Partition {
     pub fn change(&self, changes: impl IntoIterator<Item = (Place, EntryChange)>) {
         let mut entries = self.entries.lock();
         let mut arrivals = Arrivals::ANY;
-        for (place, change) in changes {
+        let mut changes = changes.into_iter().peekable();
+        while let Some((place, change)) = changes.next() {
+            if let Some((next, _)) = changes.peek() {
+                next.buckets.into_iter().for_each(|bucket| self.touch(bucket));
+            }
             if let EntryChange::Relabel(lid, _) | EntryChange::Remove(lid) = change
                 && arrivals.may_have(lid)
                 && !mistake::is_planted(Mistake::FilterEqualEntryUncounted)
@@ -399,6 +422,13 @@ impl Partition {
                 arrivals.add(lid);
             }
         }
+    }
+
+    /// Begins to load a bucket that is needed soon, while others are worked on: most are in no near
+    /// cache.
+    #[inline]
+    fn touch(&self, bucket: usize) {
+        black_box(self.buckets[bucket].load(Ordering::Relaxed));
     }
 
     /// Counts a move. The caller holds the lock of `entries`, so nobody else does meanwhile.
@@ -520,8 +550,9 @@ impl Partition {
     /// The way is found first, so that few entries move, and none for nothing.
     fn make_space(&self, place: Place, slot: BucketSlot) -> bool {
         let has_space = |bucket: usize| self.has_empty_slot(bucket);
-        let Some((moves, free)) = find_way(&self.code, self.buckets.len(), place, |at| self.bucket(at), has_space)
-        else {
+        let parts = (&*self.code, &self.offsets);
+        let touch = |bucket| self.touch(bucket);
+        let Some((moves, free)) = find_way(parts, place, |at| self.bucket(at), (touch, has_space)) else {
             return false;
         };
         for (from, to, moved) in moves {
