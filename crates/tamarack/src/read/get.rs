@@ -15,7 +15,7 @@ use crate::memtable::Memtable;
 use crate::read::value::Value;
 use crate::read::visible::reserved;
 use crate::stats::{LookupCounters, LookupKind, LookupTally};
-use crate::tree::filters::Filters;
+use crate::tree::filters::{Candidate, Filters};
 use crate::tree::run::Run;
 use crate::tree::state::State;
 
@@ -95,8 +95,35 @@ fn fold<'a>(state: &'a State, query: Query<'_>, tally: &LookupTally, visit: Visi
         match *range_delete {}
     }
     let filters = Filters::pin(state);
+    if state.filter().is_some() {
+        return fold_candidates(&filters, state, query, tally, visit);
+    }
+    let mut candidates = filters.all_runs(state, query);
+    fold_runs(|| candidates.next(tally), query, tally, visit)
+}
+
+/// The rest of [`fold`] if there is a filter over the whole tree: a function of its own, so that the
+/// other one stays small.
+#[inline(never)]
+fn fold_candidates<'a>(
+    filters: &Filters,
+    state: &'a State,
+    query: Query<'_>,
+    tally: &LookupTally,
+    visit: Visit<'_>,
+) -> Result<Decided<'a>> {
     let mut candidates = filters.candidates(state, query);
-    while let Some(candidate) = candidates.next(tally)? {
+    fold_runs(|| candidates.next(tally), query, tally, visit)
+}
+
+#[inline(always)]
+fn fold_runs<'a>(
+    mut next: impl FnMut() -> Result<Option<Candidate<'a>>>,
+    query: Query<'_>,
+    tally: &LookupTally,
+    visit: Visit<'_>,
+) -> Result<Decided<'a>> {
+    while let Some(candidate) = next()? {
         let flow =
             candidate.search(query, tally, &mut |entry, holder| visit(entry, &|value| Value::pinned(holder, value)))?;
         if flow.is_break() {

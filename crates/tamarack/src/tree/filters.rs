@@ -47,12 +47,26 @@ use crate::table::{Answer, Blocks, PinnedFilters, SearchProgress, Table};
 pub struct Filters(PinnedFilters);
 
 /// Iterator over the runs that a lookup searches, young to old.
-pub struct Candidates<'s, 'q> {
+pub enum Candidates<'s, 'q> {
+    /// Of all runs.
+    All(AllRuns<'s, 'q>),
+    /// Of those that a filter over the whole tree names.
+    Named(NamedRuns<'s, 'q>),
+}
+
+/// Candidates among all runs, by the filters of their tables.
+pub struct AllRuns<'s, 'q> {
     filters: &'q PinnedFilters,
     query: Query<'q>,
     runs: Runs<'s>,
-    /// The runs that a filter over the whole tree names, instead of all.
-    named: Option<(&'s FilterView, FewRuns)>,
+}
+
+/// Candidates among the runs that a filter over the whole tree names.
+pub struct NamedRuns<'s, 'q> {
+    filters: &'q PinnedFilters,
+    query: Query<'q>,
+    view: &'s FilterView,
+    few: FewRuns,
 }
 
 /// A run that may hold the key.
@@ -80,13 +94,19 @@ impl Filters {
     }
 
     /// Returns the runs of `state` that may hold the query's key.
-    #[inline]
     pub fn candidates<'s, 'q>(&'q self, state: &'s State, query: Query<'q>) -> Candidates<'s, 'q> {
-        let named = state.filter().and_then(|view| {
-            let few = view.find(query.digest(), state.version.edit_number())?;
-            Some((view, few))
-        });
-        Candidates { filters: &self.0, query, runs: Runs::of(state), named }
+        let few = |view: &'s FilterView| view.find(query.digest(), state.version.edit_number());
+        match state.filter().and_then(|view| Some((view, few(view)?))) {
+            Some((view, few)) => Candidates::Named(NamedRuns { filters: &self.0, query, view, few }),
+            None => Candidates::All(self.all_runs(state, query)),
+        }
+    }
+
+    /// As [`Filters::candidates`], for a state without a filter over the whole tree: this is what most
+    /// lookups run through, so it stays small.
+    #[inline]
+    pub fn all_runs<'s, 'q>(&'q self, state: &'s State, query: Query<'q>) -> AllRuns<'s, 'q> {
+        AllRuns { filters: &self.0, query, runs: Runs::of(state) }
     }
 
     /// Records the outcome of a sampled lookup, which has ended and was not decided by memtables,
@@ -94,6 +114,11 @@ impl Filters {
     /// the filters again.
     #[cold]
     pub fn note_samples(&self, state: &State, query: Query<'_>, decided: Option<&Run>) {
+        if state.filter().is_some() {
+            // Samples are for the filters of tables, and would cost each lookup something for every
+            // run.
+            return;
+        }
         let sampled = state.version.files().storage().lookups().sampled();
         let query_filter =
             |filter: &Filter| (!filter.may_contain(query.digest()), filter.lines_touched(query.digest()));
@@ -116,11 +141,21 @@ impl<'s> Candidates<'s, '_> {
     ///
     /// # Errors
     /// Errors of opening a table.
-    #[inline]
     pub fn next(&mut self, tally: &LookupTally) -> Result<Option<Candidate<'s>>> {
-        if let Some((view, few)) = &mut self.named {
-            return Self::next_named(view, few, (self.filters, self.query), tally);
+        match self {
+            Self::All(all) => all.next(tally),
+            Self::Named(named) => named.next(tally),
         }
+    }
+}
+
+impl<'s> AllRuns<'s, '_> {
+    /// As [`Candidates::next`].
+    ///
+    /// # Errors
+    /// As that.
+    #[inline(always)]
+    pub fn next(&mut self, tally: &LookupTally) -> Result<Option<Candidate<'s>>> {
         for run in self.runs.by_ref() {
             let finding = measure::begin(measure::LookupPart::Index);
             let table = run.table_of(self.query.key());
@@ -134,24 +169,20 @@ impl<'s> Candidates<'s, '_> {
         }
         Ok(None)
     }
+}
 
-    /// The next one of the runs that a filter over the whole tree names.
-    fn next_named(
-        view: &'s FilterView,
-        few: &mut FewRuns,
-        (filters, query): (&PinnedFilters, Query<'_>),
-        tally: &LookupTally,
-    ) -> Result<Option<Candidate<'s>>> {
-        for position in few {
-            let run = view.run(position);
-            let Some(table) = run.table_of(query.key()) else { continue };
+impl<'s> NamedRuns<'s, '_> {
+    fn next(&mut self, tally: &LookupTally) -> Result<Option<Candidate<'s>>> {
+        for position in self.few.by_ref() {
+            let run = self.view.run(position);
+            let Some(table) = run.table_of(self.query.key()) else { continue };
             let table = table.open()?;
-            let answer = Answer::of(table, filters, query);
+            let answer = Answer::of(table, self.filters, self.query);
             if answer == Answer::No {
                 tally.filter_negative();
                 continue;
             }
-            let is_filtered = answer == Answer::Perhaps || !view.is_unlisted(position);
+            let is_filtered = answer == Answer::Perhaps || !self.view.is_unlisted(position);
             return Ok(Some(Candidate { run, table, is_filtered }));
         }
         Ok(None)

@@ -79,7 +79,7 @@ impl Run {
     }
 
     /// Returns the table of the slice that may hold `key`.
-    #[inline]
+    #[inline(always)]
     pub fn table_of(&self, key: &[u8]) -> Option<&Arc<TableFile>> {
         self.index.find(key, &self.slices)
     }
