@@ -102,8 +102,8 @@ fn fold<'a>(state: &'a State, query: Query<'_>, tally: &LookupTally, visit: Visi
     fold_runs(|| candidates.next(tally), query, tally, visit)
 }
 
-/// The rest of [`fold`] if there is a filter over the whole tree: a function of its own, so that the
-/// other one stays small.
+/// The rest of [`fold`] if there is a filter over the whole tree: a function of its own, so that
+/// the other one stays small.
 #[inline(never)]
 fn fold_candidates<'a>(
     filters: &Filters,

@@ -102,8 +102,8 @@ impl Filters {
         }
     }
 
-    /// As [`Filters::candidates`], for a state without a filter over the whole tree: this is what most
-    /// lookups run through, so it stays small.
+    /// As [`Filters::candidates`], for a state without a filter over the whole tree: this is what
+    /// most lookups run through, so it stays small.
     #[inline]
     pub fn all_runs<'s, 'q>(&'q self, state: &'s State, query: Query<'q>) -> AllRuns<'s, 'q> {
         AllRuns { filters: &self.0, query, runs: Runs::of(state) }
