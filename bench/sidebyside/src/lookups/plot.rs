@@ -193,7 +193,6 @@ fn style(kind: FilterKind) -> (usize, usize) {
         FilterKind::BloomMonkey => (1, 0),
         FilterKind::Blocked => (2, 1),
         FilterKind::BlockedMonkey => (2, 0),
-        FilterKind::Elastic => (3, 0),
     }
 }
 
@@ -263,9 +262,11 @@ impl Panel {
     }
 }
 
-/// Powers of ten below a thousandth, and other numbers as they are.
+/// Small powers of ten as such, and other numbers as they are.
 fn label_of(tick: f64) -> String {
-    if tick > 0.0 && tick < 0.001 { format!("10^{:.0}", tick.log10()) } else { label(tick) }
+    const DIGITS: [char; 10] = ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'];
+    let power = (-tick.log10()).round() as usize;
+    if tick > 0.0 && (3..10).contains(&power) { format!("10⁻{}", DIGITS[power]) } else { label(tick) }
 }
 
 /// An axis upwards.
@@ -342,6 +343,12 @@ mod tests {
         assert_eq!(plots[0].file_name, "report-runs-14-2.svg");
         let (legend, curves, spreads) = (2, 6 * 2, 4 * 2 * 3);
         assert_eq!(plots[0].svg.matches("<polyline").count(), legend + curves + spreads);
+    }
+
+    /// Ticks from a thousandth on are powers of ten.
+    #[test]
+    fn small_ticks_are_powers() {
+        assert_eq!([1.0, 0.01, 0.001, 1e-5, 0.0, 2e6].map(label_of), ["1", "0.01", "10⁻³", "10⁻⁵", "0", "2 M"]);
     }
 
     /// Runs are on a logarithmic axis, levels on a linear one.

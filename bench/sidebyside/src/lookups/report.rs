@@ -47,7 +47,7 @@ pub fn markdown(results: &Results, plots: &[Plot]) -> String {
 fn preface(results: &Results) -> String {
     let rounds = results.circumstances.rounds;
     let figures = if rounds == 1 {
-        "one round: throughput has no spread, so no difference of it is sure".to_owned()
+        "one round: throughput has no spread, so no difference of it is clear".to_owned()
     } else {
         format!(
             "{rounds} rounds, in which filters take turns; throughput is the median over the rounds, and counts are over all of them"
@@ -111,9 +111,22 @@ fn answers(results: &Results) -> String {
     }
     format!(
         "## Where Chucky is the better choice\n\n\
-         Chucky beside the best of all other filters that have as much memory, tree by tree. \"from 10 runs on\": with 10 runs, and in all larger trees that were measured. A difference counts if it is sure: false positives differ by more than two standard deviations of \
-         their counts, throughput by more than 3 % and by more than the spread of the rounds (of which there must be two).\n\n{text}"
+         Chucky beside the best of all other filters that have as much memory, tree by tree. \"from 10 runs on\": with 10 runs, and in all larger trees that were measured. Only clear differences count: false positives that differ by more than two standard deviations of \
+         their counts, and throughput that differs by more than 3 %, with spreads over the rounds that do not overlap.{} Whatever else ran on the machine is in these figures as well.\n\n{text}",
+        chance(results.circumstances.rounds)
     )
+}
+
+/// How often filters of equal speed seem to differ: of all orders of `2n` values, those in which
+/// one filter's `n` come before the other's are two in `(2n)! / (n!)²`.
+fn chance(rounds: usize) -> String {
+    let once_in = (1..=rounds).fold(0.5, |all, n| all * (rounds + n) as f64 / n as f64);
+    match rounds {
+        0 | 1 => " One round has no spread.".to_owned(),
+        _ => format!(
+            " Of filters that are equally fast, spreads over {rounds} rounds miss each other once in {once_in:.0} times."
+        ),
+    }
 }
 
 /// `None` if nothing was compared.
@@ -132,8 +145,8 @@ fn answer(results: &Results, trees: &[&TreeFacts], bits: f64, figure: Figure, gr
         Some(size) => format!("from {size} {} on", group.unit()),
         None if !better.is_empty() => format!("with {} {} only", better.join(", "), group.unit()),
         None if worse.len() == verdicts.len() => "in no tree".to_owned(),
-        None if worse.is_empty() => "no difference is sure".to_owned(),
-        None => "in no tree for sure".to_owned(),
+        None if worse.is_empty() => "no clear difference".to_owned(),
+        None => "clearly in no tree".to_owned(),
     })
 }
 
@@ -240,7 +253,7 @@ fn comparisons(results: &Results, trees: &[&TreeFacts], title: &str, what: &str,
     let mut heading = vec!["lookups".to_owned(), unit.to_owned()];
     heading.extend(bits_heading(results));
     format!(
-        "### {title}, {}\n\n{what} In **bold**: Chucky is better for sure; with a question mark: the difference is not sure.\n\n{}\n",
+        "### {title}, {}\n\n{what} In **bold**: Chucky is clearly better; with a question mark: there is no clear difference.\n\n{}\n",
         if group == Group::Runs.name() { "by runs".to_owned() } else { format!("{group} by levels") },
         table(&words(&heading), 1, &lines)
     )
@@ -531,9 +544,9 @@ fn settings(results: &Results) -> String {
         "## Settings and method\n\n\
          * A tree is loaded once, in random order of keys, memtable by memtable: each is flushed by hand, and its compactions end before the next begins. So a level has all runs that it can have at rest, or with leveling all of its entries in one. \
          `runs` are trees of two levels, with T one above the runs of the last. 274 runs are those of `qlsm-bush:T=2,X=2` in four levels; that tree itself is not measured, since its first level becomes one run when nothing was flushed for some seconds.\n\
-         * Filters, given 10 bits: {}. `elastic` and `chucky` have no allocation. They are changed in the open database (`Db::set_filter`), and `Db::wait_for_filter_rebuild` has returned before anything is measured.\n\
+         * Filters, given 10 bits: {}. They are changed in the open database (`Db::set_filter`), by way of `none`, since a table otherwise keeps a filter that is as good; `Db::wait_for_filter_rebuild` has returned before anything is measured. Elastic filters are not measured: tables that were loaded with other filters keep these when elastic ones are chosen.\n\
          * Equal memory: Chucky is given its bits first; what it then takes (`memory.filters_bytes`), divided by the entries, is what the others get. It has just been made then, with buckets for an eighth more entries than there are; while a tree grows it has fewer on the mean, so that its specification says less than was measured. Their bits are raised or lowered until their memory is within 0.3 % of that, or as near as {} tries come: an allocation leaves memory \
-         for runs that are not there, and elastic filters come in whole units.\n\
+         for runs that are not there.\n\
          * Cached: a cache of twice the data, and every entry was looked up before. Direct: direct I/O, a cache of {} KiB, a sixteenth of the data, and Zipfian lookups before. Indexes are in memory in both. Blocks of {BLOCK_BYTES} bytes, two background threads, which have nothing to do meanwhile.\n\
          * A slice looks up keys of one workload for {} ms at most, or until a list of keys ends, which is made before the clock runs; no slice has the keys of another. Zipfian: exponent 0.99, ranks scattered over all keys. Absent keys lie between stored ones. In each round another filter begins.\n\
          * After each change of the filter, 500 present and 500 absent keys are looked up, and answers compared with what was stored.\n\
@@ -564,6 +577,13 @@ mod tests {
         assert_eq!(cells("| absent keys")[..2], ["absent keys", "5"]);
         assert!(text.contains("**0.50** of blocked"), "{text}");
         assert!(!text.contains("ratio of 10") && !text.contains("leveling by levels"), "{text}");
+    }
+
+    /// By hand: two rounds of each filter have six orders, three have 20.
+    #[test]
+    fn chances_are_those_of_orders() {
+        assert!(chance(2).ends_with("once in 3 times.") && chance(3).ends_with("once in 10 times."));
+        assert!(chance(5).ends_with("once in 126 times."));
     }
 
     /// Rates have digits where they are.
