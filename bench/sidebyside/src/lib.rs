@@ -1,7 +1,8 @@
 //! The same workloads on Tamarack and its peers, in turns.
 //!
-//! Four programs: `beside` measures everything and makes the report that is to be read; `writes`
-//! measures loads, overwrites and updates, with what they cost; `sidebyside` times fills without
+//! Five programs: `beside` measures everything and makes the report that is to be read; `writes`
+//! measures loads, overwrites and updates, with what they cost; `lookups` measures gets over trees
+//! of more and more runs, with filters of equal memory; `sidebyside` times fills without
 //! compactions, also with a sync for each put; `delays` shows the latencies of single puts under
 //! compaction.
 //!
@@ -12,7 +13,7 @@
 //! * [`rows`]: the workloads, as lists of operations; [`slice`] works through them, timed.
 //! * [`plan`], [`worker`], [`beside`], [`table`]: what `beside` measures, what a store is asked,
 //!   their turns, and the report.
-//! * [`writes`]: the same of `writes`.
+//! * [`writes`], [`lookups`]: the same of `writes` and of `lookups`.
 //! * [`fills`], [`delays`]: the other two programs.
 
 pub mod beside;
@@ -23,6 +24,7 @@ pub mod delays;
 pub mod drive;
 pub mod fills;
 pub mod load;
+pub mod lookups;
 pub mod plan;
 pub mod process;
 pub mod rows;

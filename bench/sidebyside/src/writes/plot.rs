@@ -50,15 +50,22 @@ impl Plot {
     /// Writes the SVG file to `dir`, and a PNG file of the same name if that is compiled in and can
     /// be made.
     pub fn write(&self, dir: &Path) -> io::Result<()> {
-        let path = dir.join(&self.file_name);
-        fs::write(&path, &self.svg)?;
-        #[cfg(feature = "png")]
-        match super::png::of(&self.svg) {
-            Ok(png) => fs::write(path.with_extension("png"), png)?,
-            Err(error) => eprintln!("writes: {} has no PNG: {error}", self.file_name),
-        }
-        Ok(())
+        write_image(&dir.join(&self.file_name), &self.svg, "writes")
     }
+}
+
+/// Writes an SVG file, and a PNG file beside it if that is compiled in and can be made. `program`
+/// says if it cannot.
+pub(crate) fn write_image(path: &Path, svg: &str, program: &str) -> io::Result<()> {
+    fs::write(path, svg)?;
+    #[cfg(feature = "png")]
+    match super::png::of(svg) {
+        Ok(png) => fs::write(path.with_extension("png"), png)?,
+        Err(error) => eprintln!("{program}: {} has no PNG: {error}", path.display()),
+    }
+    #[cfg(not(feature = "png"))]
+    let _ = program;
+    Ok(())
 }
 
 /// One panel: what it shows of a point, `None` if the engine does not tell it.
@@ -255,7 +262,7 @@ fn legend(svg: &mut Svg, curves: &[Curve<'_>]) {
 }
 
 /// A linear axis from zero. Its length may be negative.
-struct Axis {
+pub(crate) struct Axis {
     to: f64,
     step: f64,
     start: f64,
@@ -264,7 +271,7 @@ struct Axis {
 
 impl Axis {
     /// Up to `greatest`, or to the tick above it if the length is negative: upward.
-    fn new(greatest: f64, least_step: f64, start: f64, length: f64) -> Self {
+    pub(crate) fn new(greatest: f64, least_step: f64, start: f64, length: f64) -> Self {
         let rough = (greatest / 5.0).max(1e-9);
         let power = 10f64.powf(rough.log10().floor());
         let step = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * power).into_iter().find(|step| *step >= rough * 0.999);
@@ -273,11 +280,11 @@ impl Axis {
         Self { to, step, start, length }
     }
 
-    fn place(&self, value: f64) -> f64 {
+    pub(crate) fn place(&self, value: f64) -> f64 {
         self.start + value / self.to * self.length
     }
 
-    fn ticks(&self) -> impl Iterator<Item = f64> + use<> {
+    pub(crate) fn ticks(&self) -> impl Iterator<Item = f64> + use<> {
         let (step, ticks) = (self.step, (self.to / self.step + 1e-6).floor() as u32);
         (0..=ticks).map(move |tick| f64::from(tick) * step)
     }
