@@ -199,6 +199,10 @@ fn cost(
     // The number of filters probed includes that of the run where the lookup ends.
     let all: f64 = extents.iter().map(|extent| extent.entries.0 as f64).sum();
     let asked = |weights: &[f64], found: f64| -> f64 {
+        if let FilterChoice::Tree { .. } = design.filter {
+            // However many runs there are.
+            return chucky::PROBES;
+        }
         let ends = extents.iter().map(|extent| found * extent.entries.0 as f64 / all);
         weights
             .iter()

@@ -44,6 +44,10 @@ pub const GROWTH: f64 = 1.0 / 8.0;
 /// The least bits per entry that buckets of 64 bits can have, growth included.
 pub const BITS_MIN: f64 = 10.0;
 
+/// A lookup in this filter takes as long as asking the filters of so many runs, each with the
+/// search for the table that has the key: two of blocked filters, by instructions.
+pub const PROBES: f64 = 2.0;
+
 /// Bits per entry of a filter with so many slots in each bucket of 64 bits, on the mean over its
 /// growth.
 pub fn bits_per_entry(slots: usize) -> f64 {

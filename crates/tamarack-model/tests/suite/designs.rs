@@ -109,6 +109,35 @@ fn filters_are_as_good_as_can_be() {
     }
 }
 
+/// From how many runs on one filter over the whole tree is the better choice: with all blocks in
+/// memory, from three for absent keys; with reads from a device, where it also has fewer false
+/// positives than Bloom filters of equal memory, which is a question of bits.
+#[test]
+fn one_filter_for_the_tree_pays_from_three_runs_on() {
+    let absent = Workload::of_parts(1.0, 0.0, 0.0, 0.0, 0.0).expect("a workload");
+    let in_memory = Device { read_seconds: 0.0, read_bytes_per_second: f64::INFINITY, ..Device::default() };
+    for (words, runs, pays) in [
+        ("leveling:T=500", 2, false),
+        ("leveling:T=25", 3, true),
+        ("leveling:T=4", 5, true),
+        ("tiering:T=10", 27, true),
+    ] {
+        let policy = policy::parse(words).expect("a policy");
+        let seconds =
+            |filter: &str, device: &Device| priced(&policy, filter, absent.clone(), device).cost.seconds_per_op;
+        let found = priced(&policy, "none", absent.clone(), &in_memory).shape.visible_runs_total();
+        assert!(found.abs_diff(runs) <= 1, "{words}: {found} runs");
+        let [of_tree, of_each] =
+            ["chucky:bits=14.2", "blocked:bits=14.2,allocation=monkey"].map(|filter| seconds(filter, &in_memory));
+        assert_eq!(of_tree < of_each, pays, "{words}: {of_tree} beside {of_each} seconds");
+        let device = Device { read_seconds: 1e-4, hash_seconds: 0.0, probe_seconds: 0.0, ..Device::default() };
+        let [few_bits, many_bits] =
+            ["10", "18"].map(|bits| [format!("chucky:bits={bits}"), format!("bloom:bits={bits},allocation=monkey")]);
+        let is_better = |[of_tree, of_each]: [String; 2]| seconds(&of_tree, &device) < seconds(&of_each, &device);
+        assert_eq!((is_better(few_bits), is_better(many_bits)), (false, true), "{words}");
+    }
+}
+
 /// Monkey's Eq. 7 and Autumn's Eq. 9 say the same in the limit.
 #[test]
 fn closed_forms_agree() {
