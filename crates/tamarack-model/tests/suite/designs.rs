@@ -123,9 +123,8 @@ fn one_filter_for_the_tree_pays_from_three_runs_on() {
         ("tiering:T=10", 27, true),
     ] {
         let policy = policy::parse(words).expect("a policy");
-        let seconds =
-            |filter: &str, device: &Device| priced(&policy, filter, absent.clone(), device).cost.seconds_per_op;
-        let found = priced(&policy, "none", absent.clone(), &in_memory).shape.visible_runs_total();
+        let seconds = |filter: &str, device: &Device| priced(&policy, filter, absent, device).cost.seconds_per_op;
+        let found = priced(&policy, "none", absent, &in_memory).shape.visible_runs_total();
         assert!(found.abs_diff(runs) <= 1, "{words}: {found} runs");
         let [of_tree, of_each] =
             ["chucky:bits=14.2", "blocked:bits=14.2,allocation=monkey"].map(|filter| seconds(filter, &in_memory));

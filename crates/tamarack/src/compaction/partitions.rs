@@ -48,11 +48,14 @@ pub(super) struct Partitions {
 /// Entries of the filter: a key, and the LID of a run that has it.
 type FilterEntries = Vec<(Digest, Lid)>;
 
+/// Digests by table.
+type DigestsOfTables = BTreeMap<TableId, Vec<Digest>>;
+
 /// Digests of tables that were read before the gate was closed.
 #[derive(Default)]
 pub(super) struct DigestsAhead {
-    /// Those from a first to a last one, by table.
-    between: Vec<((Digest, Digest), BTreeMap<TableId, Vec<Digest>>)>,
+    /// Those from a first to a last one.
+    between: Vec<((Digest, Digest), DigestsOfTables)>,
     charge: Charge,
 }
 
@@ -139,7 +142,7 @@ impl Partitions {
             let read = |table: &ListedTable| {
                 Some((table.table.id(), table.table.digests_between(first, last).ok().flatten()?))
             };
-            let digests: BTreeMap<TableId, Vec<Digest>> = tables.iter().filter_map(read).collect();
+            let digests: DigestsOfTables = tables.iter().filter_map(read).collect();
             bytes += digests.values().map(|digests| digests.capacity() * size_of::<Digest>()).sum::<usize>();
             ahead.charge = self.account.charge(MemoryPart::Compactions, bytes);
             ahead.between.push(((first, last), digests));
