@@ -33,8 +33,8 @@ fn main() -> Result<()> {
     db.set_filter("chucky:bits=14.2")?;
     db.wait_for_filter_rebuild()?;
     let chucky = show("one for the tree", &db)?;
-    assert!(chucky.asked < 1.0 && bloom.asked > 10.0, "{bloom:?}, {chucky:?}");
-    assert!(chucky.searched <= bloom.searched, "as many bits lead fewer lookups astray: {bloom:?}, {chucky:?}");
+    assert!(bloom.asked > 4.0 && chucky.asked < 1.0, "one filter is asked instead of many: {bloom:?}, {chucky:?}");
+    assert!(chucky.searched < 0.05, "few runs are searched for nothing: {chucky:?}");
     for entry in 0..ENTRIES {
         assert_eq!(db.get(key(entry))?.as_deref(), Some(&entry.to_be_bytes()[..]), "no key is hidden");
     }
