@@ -41,7 +41,7 @@ impl Clone for RunIndex {
 
 impl RunIndex {
     /// Returns the table of the slice that may hold `key`. `slices` must be the same at each call.
-    #[inline]
+    #[inline(always)]
     pub(super) fn find(&self, key: &[u8], slices: &Chunks<Slice>) -> Option<&Arc<TableFile>> {
         self.tables(slices).find(key, slices)
     }
@@ -87,7 +87,7 @@ impl Tables {
         Self { bounds: Prefixes::new(bounds.iter().copied()), tables, raw_bytes }
     }
 
-    #[inline]
+    #[inline(always)]
     fn find(&self, key: &[u8], slices: &Chunks<Slice>) -> Option<&Arc<TableFile>> {
         let passed = self.bounds_passed(key, slices);
         (passed % 2 == 1).then(|| &self.tables[passed / 2])
