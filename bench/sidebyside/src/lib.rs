@@ -14,6 +14,7 @@
 //! * [`plan`], [`worker`], [`beside`], [`table`]: what `beside` measures, what a store is asked,
 //!   their turns, and the report.
 //! * [`writes`], [`lookups`]: the same of `writes` and of `lookups`.
+//! * [`outcome`]: figures, reports with plots, and the status that a program ends with.
 //! * [`fills`], [`delays`]: the other two programs.
 
 pub mod beside;
@@ -25,6 +26,7 @@ pub mod drive;
 pub mod fills;
 pub mod load;
 pub mod lookups;
+pub mod outcome;
 pub mod plan;
 pub mod process;
 pub mod rows;

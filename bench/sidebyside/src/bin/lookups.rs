@@ -1,7 +1,6 @@
 //! `lookups`: gets over trees of more and more runs, with a filter over the whole tree and with
 //! Bloom filters of equal memory; see [`sidebyside::lookups`].
 
-use std::fs;
 use std::io;
 use std::path::Path;
 use std::process::ExitCode;
@@ -9,6 +8,7 @@ use std::process::ExitCode;
 use common::words::Words;
 use sidebyside::lookups::plan::Plan;
 use sidebyside::lookups::{Results, measure, plot, report};
+use sidebyside::outcome;
 
 const HELP: &str = "\
 usage: lookups [OPTIONS]
@@ -32,40 +32,16 @@ usage: lookups [OPTIONS]
   --from FILE       measure nothing: make the report of these figures, which --json has written";
 
 fn main() -> ExitCode {
-    match run(&Words::read(HELP)) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("lookups: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    outcome::status("lookups", run(&Words::read(HELP)))
 }
 
 /// True if all went well.
 fn run(words: &Words) -> io::Result<bool> {
-    let path = words.report("lookups-");
-    let json = words.text("json").map_or_else(|| path.with_extension("json"), Into::into);
-    let results: Results = if let Some(from) = words.text("from") {
-        serde_json::from_str(&fs::read_to_string(from)?)?
-    } else {
-        measure(&Plan::new(words), &|results| {
-            fs::write(&json, serde_json::to_string(results)?)?;
-            write(results, &path).map(drop)
-        })?
+    let show = |results: &Results, dir: &Path, stem: &str| {
+        let plots = plot::plots(results, stem);
+        plots.iter().try_for_each(|plot| plot.write(dir))?;
+        Ok(report::markdown(results, &plots))
     };
-    print!("{}", write(&results, &path)?);
-    eprintln!("written to {}", path.display());
+    let results = outcome::report(words, "lookups-", |save| measure(&Plan::new(words), save), show)?;
     Ok(results.circumstances.troubles.is_empty())
-}
-
-/// Writes the report, and its plots beside it. Returns the report.
-fn write(results: &Results, path: &Path) -> io::Result<String> {
-    let stem = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
-    let plots = plot::plots(results, &stem);
-    let text = report::markdown(results, &plots);
-    fs::write(path, &text)?;
-    let dir = path.parent().unwrap_or_else(|| Path::new(""));
-    plots.iter().try_for_each(|plot| plot.write(dir))?;
-    Ok(text)
 }

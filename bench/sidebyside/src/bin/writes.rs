@@ -1,14 +1,13 @@
 //! `writes`: loads, overwrites and updates beside other LSM trees; see [`sidebyside::writes`].
 
-use std::fs;
 use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
 use common::words::Words;
-use sidebyside::process;
 use sidebyside::writes::plan::Plan;
 use sidebyside::writes::{Results, measure, plot, report, worker};
+use sidebyside::{outcome, process};
 
 const HELP: &str = "\
 usage: writes [OPTIONS]
@@ -44,46 +43,21 @@ usage: writes [OPTIONS]
 
 fn main() -> ExitCode {
     if let Some((engine, words)) = process::as_worker() {
-        return done(worker::serve(&engine, &Plan::new(&Words::of(HELP, words.into_iter()))).map(|()| true));
+        return outcome::status(
+            "writes",
+            worker::serve(&engine, &Plan::new(&Words::of(HELP, words.into_iter()))).map(|()| true),
+        );
     }
-    done(run(&Words::read(HELP)))
+    outcome::status("writes", run(&Words::read(HELP)))
 }
 
 /// True if all went well.
 fn run(words: &Words) -> io::Result<bool> {
-    let path = words.report("writes-");
-    let json = words.text("json").map_or_else(|| path.with_extension("json"), Into::into);
-    let results: Results = if let Some(from) = words.text("from") {
-        serde_json::from_str(&fs::read_to_string(from)?)?
-    } else {
-        measure(&Plan::new(words), &|results| {
-            fs::write(&json, serde_json::to_string(results)?)?;
-            write(results, &path).map(drop)
-        })?
+    let show = |results: &Results, dir: &Path, stem: &str| {
+        let plots = plot::plots(results, stem);
+        plots.iter().try_for_each(|plot| plot.write(dir))?;
+        Ok(report::markdown(results, &plots))
     };
-    print!("{}", write(&results, &path)?);
-    eprintln!("written to {}", path.display());
+    let results = outcome::report(words, "writes-", |save| measure(&Plan::new(words), save), show)?;
     Ok(results.circumstances.troubles.is_empty())
-}
-
-/// Writes the report, and its plots beside it. Returns the report.
-fn write(results: &Results, path: &Path) -> io::Result<String> {
-    let stem = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
-    let plots = plot::plots(results, &stem);
-    let text = report::markdown(results, &plots);
-    fs::write(path, &text)?;
-    let dir = path.parent().unwrap_or_else(|| Path::new(""));
-    plots.iter().try_for_each(|plot| plot.write(dir))?;
-    Ok(text)
-}
-
-fn done(outcome: io::Result<bool>) -> ExitCode {
-    match outcome {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("writes: {error}");
-            ExitCode::FAILURE
-        }
-    }
 }

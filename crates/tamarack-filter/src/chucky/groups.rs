@@ -9,14 +9,16 @@
 //! (§4.3 of the paper), in each of several states of the tree: a tree that grows goes through
 //! states in which other buckets are frequent than in a full one.
 
-use tamarack_model::filter::chucky::load;
+use tamarack_model::filter::chucky::{self, load};
+
+use crate::digest::FIRST;
 
 /// The upper bound on the slots of a bucket. With more, fingerprints of
 /// [`FINGERPRINT_BITS_MIN`](super::FINGERPRINT_BITS_MIN) bits leave too few bits for codewords.
 pub const SLOTS_MAX: usize = 7;
 
 /// The upper bound on the number of classes.
-pub const CLASSES_MAX: usize = 16;
+pub const CLASSES_MAX: usize = chucky::CLASSES_MAX;
 
 /// The upper bound on the number of LIDs. With more, numbers of combinations could exceed 48 bits.
 pub(super) const LIDS_MAX: usize = 380;
@@ -81,7 +83,7 @@ impl Counts {
     /// A number of `bits` bits that looks random.
     #[inline]
     pub(super) fn hash(self, bits: u32) -> usize {
-        (self.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (u64::BITS - bits)) as usize
+        (self.0.wrapping_mul(FIRST) >> (u64::BITS - bits)) as usize
     }
 }
 

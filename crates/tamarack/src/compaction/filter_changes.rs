@@ -66,8 +66,7 @@ impl UnitChanges {
 
     /// The memory that they take.
     pub(super) fn memory_bytes(&self) -> usize {
-        let changes = [&self.inserts, &self.removes, &self.relabels];
-        changes.map(|changes| changes.capacity() * size_of::<(Digest, EntryChange)>()).into_iter().sum()
+        [&self.inserts, &self.removes, &self.relabels].map(memory_bytes).into_iter().sum()
     }
 
     /// The LIDs that entries have before they get another one.
@@ -78,6 +77,11 @@ impl UnitChanges {
         };
         self.relabels.iter().filter_map(from).collect()
     }
+}
+
+/// The memory that changes take.
+pub(super) fn memory_bytes(changes: &FilterChanges) -> usize {
+    changes.capacity() * size_of::<(Digest, EntryChange)>()
 }
 
 /// The changes that undo these insertions.

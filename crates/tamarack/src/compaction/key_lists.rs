@@ -43,8 +43,6 @@ pub(super) struct KeyLists {
     having: Vec<u16>,
     /// True if a version of it is kept.
     is_kept: bool,
-    /// What the lists take.
-    bytes: usize,
     charge: Charge,
 }
 
@@ -55,7 +53,7 @@ impl KeyLists {
         let charge = account.charge(MemoryPart::Compactions, 0);
         let (inserts, relabels, removes) = (Vec::new(), Vec::new(), Vec::new());
         let (key, having, is_kept) = (Vec::new(), Vec::new(), false);
-        Self { epoch, inserts, relabels, removes, inputs, owner, key, having, is_kept, bytes: 0, charge }
+        Self { epoch, inserts, relabels, removes, inputs, owner, key, having, is_kept, charge }
     }
 
     /// The run whose LID the output shares.
@@ -101,10 +99,7 @@ impl KeyLists {
             }
             let inputs = self.relabels.capacity() + self.removes.capacity();
             let bytes = self.inserts.capacity() * size_of::<Digest>() + inputs * size_of::<(Digest, u16)>();
-            if bytes != self.bytes {
-                self.bytes = bytes;
-                self.charge.set(bytes);
-            }
+            self.charge.set(bytes);
         }
         self.having.clear();
         self.is_kept = false;

@@ -133,7 +133,8 @@ impl Partitions {
         let state = self.tree.pin_scan();
         let tables = self.tree.level_ids(|ids| ids.as_ref().map(|ids| listed_tables(ids, state.tree())));
         let Some(tables) = tables else { return ahead };
-        let (mut entries, mut bytes) = (0, 0);
+        ahead.charge = self.account.charge(MemoryPart::Compactions, 0);
+        let mut entries = 0;
         while !wanted.is_empty() && entries < AHEAD_MAX {
             let (group, others) = wanted.split_at(some_of(wanted));
             entries += group.iter().map(|(_, entries)| entries).sum::<u64>();
@@ -143,8 +144,7 @@ impl Partitions {
                 Some((table.table.id(), table.table.digests_between(first, last).ok().flatten()?))
             };
             let digests: DigestsOfTables = tables.iter().filter_map(read).collect();
-            bytes += digests.values().map(|digests| digests.capacity() * size_of::<Digest>()).sum::<usize>();
-            ahead.charge = self.account.charge(MemoryPart::Compactions, bytes);
+            ahead.charge.grow(digests.values().map(|digests| digests.capacity() * size_of::<Digest>()).sum());
             ahead.between.push(((first, last), digests));
             wanted = others;
         }

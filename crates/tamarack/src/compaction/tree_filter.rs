@@ -39,7 +39,7 @@ use tamarack_model::Shape;
 use tamarack_model::filter::FilterChoice;
 use tamarack_model::filter::chucky;
 
-use crate::compaction::filter_changes::{FilterChanges, UnitChanges, taken_back};
+use crate::compaction::filter_changes::{FilterChanges, UnitChanges, memory_bytes, taken_back};
 use crate::compaction::key_lists::KeyLists;
 use crate::compaction::partitions::{
     BUCKETS_MAX, DigestsAhead, ListedTable, Partitions, count_in, entries_max, listed_tables, of, some_of, unread,
@@ -457,8 +457,7 @@ impl TreeFilter {
         let Arrival { lid, left, .. } = self.arrival(state.tree())?;
         let table = left?.into_iter().next()?;
         let inserts = self.entries_of(&table, lid)?;
-        let bytes = inserts.capacity() * size_of::<(Digest, EntryChange)>();
-        let _charge = self.account.charge(MemoryPart::Compactions, bytes);
+        let _charge = self.account.charge(MemoryPart::Compactions, memory_bytes(&inserts));
         Some(ReadArrival { table: table.id(), lid, inserts, _charge })
     }
 

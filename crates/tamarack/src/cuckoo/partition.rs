@@ -219,11 +219,11 @@ fn find_way(
                 return Some((moves, to));
             }
             if steps.iter().all(|step| step.bucket != other) {
+                if steps.len() == SEARCHED_MAX {
+                    return None;
+                }
                 steps.push(Step { bucket: other, from: Some((at, moved)) });
             }
-        }
-        if steps.len() >= SEARCHED_MAX {
-            return None;
         }
         at += 1;
     }

@@ -27,6 +27,7 @@ pub enum Answer {
 impl Answer {
     /// Probes the table's filter in `pinned`; the current one if the table was opened after the
     /// pin.
+    // As `Run::table_of`.
     #[inline(always)]
     pub fn of(table: &Table, pinned: &PinnedFilters, query: Query<'_>) -> Self {
         let pinned_now;

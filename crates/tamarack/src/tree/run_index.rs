@@ -41,6 +41,7 @@ impl Clone for RunIndex {
 
 impl RunIndex {
     /// Returns the table of the slice that may hold `key`. `slices` must be the same at each call.
+    // As `Run::table_of`.
     #[inline(always)]
     pub(super) fn find(&self, key: &[u8], slices: &Chunks<Slice>) -> Option<&Arc<TableFile>> {
         self.tables(slices).find(key, slices)
