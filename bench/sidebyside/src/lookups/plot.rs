@@ -12,7 +12,7 @@ use super::tree::TreeFacts;
 use super::{FilterFacts, Results};
 use crate::plan::Reads;
 use crate::table::count;
-use crate::writes::plot::{Axis, write_image};
+use crate::writes::plot::{Axis, legend, write_image};
 
 /// A plot, as its report refers to it.
 pub struct Plot {
@@ -136,7 +136,8 @@ fn draw(results: &Results, group: Group, trees: &[&TreeFacts], chucky_bits: f64)
         shown_bits(results, trees, chucky_bits)
     );
     svg.text(16.0, 30.0, Anchor::Start, "title", &title);
-    legend(&mut svg, &curves);
+    let names = curves.iter().map(|curve| (curve.class(), curve.series, curve.filter));
+    legend(&mut svg, names, 3.5, NOTE);
     for (number, panel) in PANELS.iter().enumerate() {
         let (left, top) = (LEFT + ACROSS * (number % COLUMNS) as f64, TOP + DOWN * (number / COLUMNS) as f64);
         panel.draw(&mut svg, (left, top), &Across::new(group, &sizes, left), &curves);
@@ -316,17 +317,8 @@ impl Across {
     }
 }
 
-fn legend(svg: &mut Svg, curves: &[Curve<'_>]) {
-    let mut x = 16.0;
-    for curve in curves {
-        svg.curve(&[(x, 54.0), (x + 34.0, 54.0)], &curve.class());
-        svg.mark(curve.series, x + 17.0, 54.0, 3.5);
-        svg.text(x + 42.0, 58.5, Anchor::Start, "strong", curve.filter);
-        x += 70.0 + 8.0 * curve.filter.len() as f64;
-    }
-    let note = "Filters of a tree have equal memory. monkey: the allocation that has the fewest false positives of absent keys.";
-    svg.text(16.0, 78.0, Anchor::Start, "note", note);
-}
+const NOTE: &str =
+    "Filters of a tree have equal memory. monkey: the allocation that has the fewest false positives of absent keys.";
 
 #[cfg(test)]
 mod tests {

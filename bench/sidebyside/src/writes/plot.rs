@@ -159,7 +159,8 @@ fn draw(results: &Results, database: &str, row: &str) -> Option<String> {
     let (keys, size) = (facts.key_bytes, count(mib(facts.bytes)));
     let title = format!("{database}, {row}: {entries} entries of {keys} + {values} bytes, {size} MiB");
     svg.text(16.0, 30.0, Anchor::Start, "title", &title);
-    legend(&mut svg, &curves);
+    let names = curves.iter().map(|curve| (curve.class(), curve.series, curve.engine));
+    legend(&mut svg, names, 4.0, NOTE);
     for (number, panel) in PANELS.iter().enumerate() {
         let (left, top) = (LEFT + ACROSS * (number % 2) as f64, TOP + DOWN * (number / 2) as f64);
         panel.draw(&mut svg, (left, top), seconds, &curves, facts);
@@ -249,15 +250,22 @@ impl Panel {
     }
 }
 
-fn legend(svg: &mut Svg, curves: &[Curve<'_>]) {
+const NOTE: &str = "A mark: the last put returned. What follows is the time until memtables are flushed and no compaction is running or due.";
+
+/// The names of curves, each with its class and series, beside their lines and marks; and a note.
+pub(crate) fn legend<'a>(
+    svg: &mut Svg,
+    curves: impl Iterator<Item = (String, usize, &'a str)>,
+    mark_size: f64,
+    note: &str,
+) {
     let mut x = 16.0;
-    for curve in curves {
-        svg.curve(&[(x, 54.0), (x + 34.0, 54.0)], &curve.class());
-        svg.mark(curve.series, x + 17.0, 54.0, 4.0);
-        svg.text(x + 42.0, 58.5, Anchor::Start, "strong", curve.engine);
-        x += 70.0 + 8.0 * curve.engine.len() as f64;
+    for (class, series, name) in curves {
+        svg.curve(&[(x, 54.0), (x + 34.0, 54.0)], &class);
+        svg.mark(series, x + 17.0, 54.0, mark_size);
+        svg.text(x + 42.0, 58.5, Anchor::Start, "strong", name);
+        x += 70.0 + 8.0 * name.len() as f64;
     }
-    let note = "A mark: the last put returned. What follows is the time until memtables are flushed and no compaction is running or due.";
     svg.text(16.0, 78.0, Anchor::Start, "note", note);
 }
 
