@@ -75,7 +75,7 @@ pub enum Size {
 
 /// Gets of [`Work::FirstGets`] and of [`Work::AbsentGets`].
 pub const FIRST_GETS: u64 = 100;
-pub const ABSENT_GETS: u64 = 20_000;
+pub const ABSENT_GETS: u64 = 100_000;
 
 /// Per cent of gets of [`Work::Updates`].
 pub const READS: u64 = 2;

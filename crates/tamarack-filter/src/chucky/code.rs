@@ -155,21 +155,21 @@ pub enum Encoded {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Matches {
     row: u16,
-    /// Bit i: slot i.
-    slots: u8,
+    /// The highest bit of each fingerprint that matches.
+    fingerprints: u64,
 }
 
 impl Matches {
     /// Whether no slot matches.
     #[inline]
     pub fn is_empty(self) -> bool {
-        self.slots == 0
+        self.fingerprints == 0
     }
 
     /// How many slots match.
     #[inline]
     pub fn count(self) -> usize {
-        self.slots.count_ones() as usize
+        self.fingerprints.count_ones() as usize
     }
 }
 
@@ -187,12 +187,91 @@ struct Class {
 /// A frequent group, as lookups need it.
 #[derive(Clone, Copy, Debug)]
 struct Row {
-    /// The fingerprint's length of each slot, five bits each, the first slot in the lowest ones.
-    lengths: u64,
     counts: Counts,
+    lengths: Lengths,
+    /// The first bit of each fingerprint in the bucket.
+    first_bits: u64,
     /// Bits of all fingerprints, in the lowest places of the bucket.
     fingerprint_bits: u8,
 }
+
+impl Row {
+    /// The first bit of each fingerprint that is equal in two buckets; all are compared at once.
+    #[inline]
+    fn equal_fingerprints(&self, one: u64, other: u64) -> u64 {
+        let others = ((1 << self.fingerprint_bits) - 1) & !self.first_bits;
+        let differing = one ^ other;
+        // One that differs has a one in its first bit already, or after the addition.
+        self.first_bits & !(((differing & others) + others) | differing)
+    }
+}
+
+/// The lengths of the fingerprints in a bucket, from the last slot's on, a byte for each sequence
+/// of equal ones: the length in its lowest five bits, and how many they are in the other three. No
+/// more follow after 0.
+#[derive(Clone, Copy, Debug)]
+struct Lengths(u64);
+
+/// Fingerprints of the same length that follow each other in a bucket.
+struct Alike {
+    length: u32,
+    count: u32,
+    /// The bits of the bucket after them.
+    place: u32,
+}
+
+impl Lengths {
+    /// Of the slots' fingerprints, from the first slot's on.
+    fn of(slots: &[u32]) -> Self {
+        let alike = slots.chunk_by(|one, next| one == next);
+        Self(alike.fold(0, |all, alike| all << 8 | (alike.len() as u64) << 5 | u64::from(alike[0])))
+    }
+
+    /// From the last ones on.
+    #[inline]
+    fn iter(self) -> impl Iterator<Item = Alike> {
+        let (mut left, mut next) = (self.0, 0);
+        std::iter::from_fn(move || {
+            let (length, count, place) = ((left & 31) as u32, (left >> 5 & 7) as u32, next);
+            next += length * count;
+            left >>= 8;
+            (length > 0).then_some(Alike { length, count, place })
+        })
+    }
+
+    /// The fingerprints in a bucket, from the last slot's on.
+    #[inline]
+    fn fingerprints(self, bits: u64) -> impl Iterator<Item = u16> {
+        let of_alike = move |Alike { length, count, place }| {
+            (0..count).map(move |number| (bits >> (place + number * length) & ((1 << length) - 1)) as u16)
+        };
+        self.iter().flat_map(of_alike)
+    }
+}
+
+impl Alike {
+    /// A one in the last bit of each.
+    #[inline]
+    fn last_bits(&self) -> u64 {
+        LAST_BITS[self.length as usize][self.count as usize] << self.place
+    }
+}
+
+/// For each length of fingerprints, and each number of them that follow each other, a one in the
+/// last bit of each. Lengths have five bits.
+static LAST_BITS: [[u64; SLOTS_MAX + 1]; 32] = {
+    let mut all = [[0; SLOTS_MAX + 1]; 32];
+    let mut length = 1;
+    while length < all.len() {
+        let mut count = 1;
+        while count <= SLOTS_MAX && length * count <= BUCKET_BITS as usize {
+            all[length][count] = all[length][count - 1] << length | 1;
+            count += 1;
+        }
+        length += 1;
+    }
+    all
+};
 
 /// The code of all buckets of a filter: which bits stand for which LIDs and fingerprints.
 #[derive(Clone, Debug)]
@@ -281,9 +360,9 @@ impl Code {
         thresholds.push(next as u64);
         let row = |&(counts, _): &(Counts, u64)| {
             let classes = counts.iter().flat_map(|(class, count)| std::iter::repeat_n(class, count));
-            let lengths =
-                classes.enumerate().fold(0, |all, (slot, class)| all | u64::from(lengths[class]) << (5 * slot));
-            Row { lengths, counts, fingerprint_bits: bits_of(counts) as u8 }
+            let lengths = Lengths::of(&classes.map(|class| lengths[class]).collect::<Vec<_>>());
+            let first_bits = lengths.iter().fold(0, |all, alike| all | alike.last_bits() << (alike.length - 1));
+            Row { counts, lengths, first_bits, fingerprint_bits: bits_of(counts) as u8 }
         };
         let mut row_of = vec![NO_ROW; (2 * frequent.len()).next_power_of_two()];
         for (&(group, _), row) in frequent.iter().zip(0..) {
@@ -385,12 +464,9 @@ impl Code {
         let row = self.row(bits)?;
         let mut bucket = Bucket::empty(self.slots);
         let lids = self.lids_of_row(bits, row);
-        let Row { lengths, fingerprint_bits, .. } = self.rows[row];
-        let mut left = u32::from(fingerprint_bits);
-        for (number, (slot, lid)) in bucket.slots.iter_mut().zip(lids).take(self.slots).enumerate() {
-            let length = (lengths >> (5 * number) & 31) as u32;
-            left -= length;
-            *slot = BucketSlot { lid, fingerprint: (bits >> left & ((1 << length) - 1)) as u16 };
+        let fingerprints = self.rows[row].lengths.fingerprints(bits);
+        for ((slot, lid), fingerprint) in bucket.slots[..self.slots].iter_mut().zip(lids).rev().zip(fingerprints) {
+            *slot = BucketSlot { lid, fingerprint };
         }
         Some(bucket)
     }
@@ -413,38 +489,58 @@ impl Code {
     }
 
     /// The slots of a bucket that may belong to a key, or `None` if the bucket is rare.
+    ///
+    /// The key's fingerprint, in each length, is put in all places where the bucket has one of that
+    /// length.
     #[inline]
     pub fn matches(&self, bits: u64, fingerprint: Fingerprint) -> Option<Matches> {
         let row = self.row(bits)?;
-        let Row { mut lengths, fingerprint_bits, .. } = self.rows[row];
-        // The fingerprints from the highest bit on, without the codeword.
-        let mut rest = bits << (BUCKET_BITS - u32::from(fingerprint_bits));
-        let key = u64::from(fingerprint.prefix(16)) << (BUCKET_BITS - 16);
-        let mut slots = 0;
-        for slot in 0..self.slots {
-            let length = (lengths & 31) as u32;
-            slots |= u8::from((rest ^ key) >> (BUCKET_BITS - length) == 0) << slot;
-            rest <<= length;
-            lengths >>= 5;
-        }
-        Some(Matches { row: row as u16, slots })
+        let prefix = |alike: Alike| alike.last_bits() * u64::from(fingerprint.prefix(alike.length));
+        let of_key = self.rows[row].lengths.iter().fold(0, |all, alike| all | prefix(alike));
+        let fingerprints = self.rows[row].equal_fingerprints(bits, of_key);
+        Some(Matches { row: row as u16, fingerprints })
     }
 
-    /// Whether a bucket has an empty slot, or `None` if it is rare. Takes less than decoding it.
+    /// The number of empty slots of a bucket, or `None` if it is rare. Takes less than decoding it.
     #[inline]
-    pub fn has_empty_slot(&self, bits: u64) -> Option<bool> {
+    pub fn empty_slots(&self, bits: u64) -> Option<usize> {
         let row = self.row(bits)?;
-        let Row { lengths, counts, fingerprint_bits } = self.rows[row];
-        // Empty slots come first in the order of the code.
-        let first = bits << (BUCKET_BITS - u32::from(fingerprint_bits)) >> (BUCKET_BITS - (lengths & 31) as u32);
-        Some(counts.of(0) > 0 && first == 0)
+        let Row { counts, first_bits, .. } = self.rows[row];
+        // Empty slots come first. Of their class, no other has zeros as fingerprint.
+        let others = first_bits & !self.rows[row].equal_fingerprints(bits, 0);
+        let zeros = first_bits & !u64::MAX.checked_shr(others.leading_zeros()).unwrap_or(0);
+        Some(counts.of(0).min(zeros.count_ones() as usize))
+    }
+
+    /// What [`Code::first_bits`] gives for each slot of a bucket, or `None` if it is rare. Takes
+    /// less than decoding it.
+    #[inline]
+    pub fn first_bits_of_slots(&self, bits: u64) -> Option<[u16; SLOTS_MAX]> {
+        let row = self.row(bits)?;
+        let (mut all, mut place, mut next) = ([0; SLOTS_MAX], 0, self.slots);
+        for Alike { length, count, .. } in self.rows[row].lengths.iter() {
+            for _ in 0..count {
+                place += length;
+                next -= 1;
+                all[next] = (bits >> (place - FINGERPRINT_BITS_MIN) & ((1 << FINGERPRINT_BITS_MIN) - 1)) as u16;
+            }
+        }
+        Some(all)
     }
 
     /// The LIDs of a bucket's matching slots, ascending; a LID comes as often as it matches.
     #[inline]
     pub fn lids(&self, bits: u64, matches: Matches) -> impl Iterator<Item = u16> + use<> {
-        let lids = self.lids_of_row(bits, matches.row.into());
-        (0..SLOTS_MAX).filter(move |slot| matches.slots >> slot & 1 == 1).map(move |slot| lids[slot])
+        let row = usize::from(matches.row);
+        let lids = self.lids_of_row(bits, row);
+        let (first_bits, mut left) = (self.rows[row].first_bits, matches.fingerprints);
+        std::iter::from_fn(move || {
+            let place = left.checked_ilog2()?;
+            left ^= 1 << place;
+            // The first bits from there on are those of the slots up to this one.
+            let slots = (first_bits >> place).count_ones();
+            Some(lids[slots as usize - 1])
+        })
     }
 
     /// The share of buckets that are rare in a tree in this state. A code that was made for the
@@ -501,13 +597,10 @@ impl Code {
     #[inline]
     fn row(&self, bits: u64) -> Option<usize> {
         let mut row = usize::from(self.heads[(bits >> (BUCKET_BITS - HEAD_BITS)) as usize]);
-        while row < self.rows.len() {
-            if bits < self.thresholds[row + 1] {
-                return Some(row);
-            }
+        while self.thresholds.get(row + 1).is_some_and(|next| bits >= *next) {
             row += 1;
         }
-        None
+        (row < self.rows.len()).then_some(row)
     }
 
     /// The LIDs of a frequent bucket.

@@ -87,7 +87,11 @@ fn buckets_come_back() {
                     Encoded::Frequent(word) => {
                         frequent += 1;
                         assert_eq!(code.decode(word), Some(contents), "{}, {slots}: {word:#x}", tree.name);
-                        assert_eq!(code.has_empty_slot(word), Some(contents.empty_slots() > 0));
+                        assert_eq!(code.empty_slots(word), Some(contents.empty_slots()));
+                        let first_bits = code.first_bits_of_slots(word).expect("not rare");
+                        assert!(
+                            contents.slots().iter().zip(first_bits).all(|(slot, bits)| code.first_bits(*slot) == bits)
+                        );
                         for digest in [random.next(), (random.next() % 64) << 26] {
                             let key = code.fingerprint(Digest::from_stored(digest));
                             let found: Vec<u16> = code.lids(word, code.matches(word, key).expect("not rare")).collect();

@@ -181,23 +181,27 @@ fn summary_bit(digest: u64) -> u64 {
     1 << (digest >> 16 & 63)
 }
 
-/// A move of an entry from one bucket to another.
-type Move = (usize, usize, BucketSlot);
+/// A move of an entry: the bucket that it leaves, and the number of its slot there.
+type Move = (usize, usize);
 
-/// The moves that make space for a key, in their order, and the bucket of the key that has an empty
-/// slot then. Breadth first, from the key's buckets to the first one that has space; `None` if that
-/// is too far.
+/// The moves that make space for a key, in their order. The first one goes to the bucket that comes
+/// with them, which has an empty slot, and each other one to where the one before came from; the
+/// key's entry goes to where the last one came from.
+///
+/// Breadth first, from the key's buckets to the first one that has space; `None` if that is too
+/// far. `first_bits` are those of a bucket's slots ([`Code::first_bits`]).
 fn find_way(
-    (code, offsets): (&Code, &Offsets),
+    slots: usize,
+    offsets: &Offsets,
     place: Place,
-    bucket: impl Fn(usize) -> Bucket,
+    first_bits: impl Fn(usize) -> [u16; SLOTS_MAX],
     (touch, has_space): (impl Fn(usize), impl Fn(usize) -> bool),
 ) -> Option<(Vec<Move>, usize)> {
     /// A bucket that could give an entry to another one.
     struct Step {
         bucket: usize,
-        /// The step before, and the entry that goes from there to here.
-        from: Option<(usize, BucketSlot)>,
+        /// The step before, and the slot whose entry goes from there to here.
+        from: Option<(usize, usize)>,
     }
     let mut steps: Vec<Step> = Vec::with_capacity(4 * SLOTS_MAX);
     steps.extend(place.distinct().map(|bucket| Step { bucket, from: None }));
@@ -205,29 +209,37 @@ fn find_way(
     while at < steps.len() {
         let here = steps[at].bucket;
         // All of them are full, so none has an empty slot.
-        let bucket = bucket(here);
-        let others = bucket.slots().iter().map(|moved| (*moved, offsets.other(here, code.first_bits(*moved))));
-        others.clone().for_each(|(_, other)| touch(other));
-        for (moved, other) in others {
+        let first_bits = first_bits(here);
+        let others = first_bits[..slots].iter().map(|first_bits| offsets.other(here, *first_bits));
+        others.clone().for_each(&touch);
+        for (slot, other) in others.enumerate() {
             if has_space(other) {
                 // From the free end on.
-                let (mut moves, mut to, mut from) = (vec![(here, other, moved)], here, steps[at].from);
-                while let Some((step, moved)) = from {
-                    moves.push((steps[step].bucket, to, moved));
-                    (to, from) = (steps[step].bucket, steps[step].from);
+                let (mut moves, mut from) = (vec![(here, slot)], steps[at].from);
+                while let Some((step, slot)) = from {
+                    moves.push((steps[step].bucket, slot));
+                    from = steps[step].from;
                 }
-                return Some((moves, to));
+                return Some((moves, other));
             }
             if steps.iter().all(|step| step.bucket != other) {
                 if steps.len() == SEARCHED_MAX {
                     return None;
                 }
-                steps.push(Step { bucket: other, from: Some((at, moved)) });
+                steps.push(Step { bucket: other, from: Some((at, slot)) });
             }
         }
         at += 1;
     }
     None
+}
+
+/// The one of a key's buckets that has more empty slots, which leaves the fewest full; `None` if
+/// both are full.
+fn emptier(place: Place, empty_slots: impl Fn(usize) -> usize) -> Option<usize> {
+    let [first, other] = place.buckets.map(|bucket| (empty_slots(bucket), bucket));
+    let (empty_slots, bucket) = if other.0 > first.0 { other } else { first };
+    (empty_slots > 0).then_some(bucket)
 }
 
 /// True if a whole bucket's slots have the key's fingerprint already, where `matching` counts them
@@ -285,18 +297,26 @@ impl Partition {
         entries(&this, &mut |place, lid| {
             count += 1;
             let slot = this.code.slot(lid, place.fingerprint);
-            if place.distinct().any(|bucket| plain[bucket].insert(slot)) {
-                return;
+            let mut way = emptier(place, |at| plain[at].empty_slots()).map(|bucket| (Vec::new(), bucket));
+            if way.is_none() && !is_crowded(&this.code, place, |at| matching(&this.code, &plain[at], place.fingerprint))
+            {
+                let first_bits = |bucket: usize| {
+                    let mut all = [0; SLOTS_MAX];
+                    let of_slots = plain[bucket].slots().iter().map(|slot| this.code.first_bits(*slot));
+                    all.iter_mut().zip(of_slots).for_each(|(all, of_slot)| *all = of_slot);
+                    all
+                };
+                let has_space = |bucket: usize| plain[bucket].empty_slots() > 0;
+                way = find_way(this.code.slots(), &this.offsets, place, first_bits, (|_| (), has_space));
             }
-            let crowded = is_crowded(&this.code, place, |at| matching(&this.code, &plain[at], place.fingerprint));
-            let has_space = |bucket: usize| plain[bucket].empty_slots() > 0;
-            let parts = (&*this.code, &this.offsets);
-            let way = (!crowded).then(|| find_way(parts, place, |bucket| plain[bucket], (|_| (), has_space)));
-            let Some((moves, free)) = way.flatten() else { return stash.insert(place, lid) };
-            for (from, to, moved) in moves {
-                assert!(plain[to].insert(moved) && plain[from].remove(moved), "{moved:?} goes from {from} to {to}");
+            let Some((moves, mut to)) = way else { return stash.insert(place, lid) };
+            let mut left = BucketSlot::EMPTY;
+            for (from, number) in moves {
+                let moved = plain[from].slots()[number];
+                assert!(plain[to].replace(left, moved), "{moved:?} goes from {from} to {to}");
+                (to, left) = (from, moved);
             }
-            assert!(plain[free].insert(slot), "a slot of bucket {free} is empty now");
+            assert!(plain[to].replace(left, slot), "a slot of bucket {to} is empty now");
         });
         let mut rare: Vec<Rare> = this.rare.iter().map(|_| Rare::default()).collect();
         for (at, bucket) in plain.iter().enumerate().filter(|(_, bucket)| bucket.empty_slots() < this.code.slots()) {
@@ -348,27 +368,50 @@ impl Partition {
         self.stash.load().0.iter().map(|(_, lids)| lids.len()).sum()
     }
 
+    /// True if no run has the key, which takes less than [`Partition::candidates`]. False if one
+    /// may, or an entry has moved meanwhile.
+    #[inline]
+    pub fn excludes(&self, place: Place) -> bool {
+        // Pairs with `count_move`.
+        let moves = self.moves.load(Ordering::Acquire);
+        let is_without = |bucket: usize| {
+            let matches = self.code.matches(self.buckets[bucket].load(Ordering::Acquire), place.fingerprint);
+            matches.is_some_and(Matches::is_empty)
+        };
+        place.buckets.into_iter().all(is_without) && !self.may_be_stashed(place) && self.is_unmoved_since(moves)
+    }
+
     /// The LIDs that a key may have. All those that it has are among them, if changes keep to the
     /// orders that the module states.
     pub fn candidates(&self, place: Place) -> Candidates {
         loop {
-            // Pairs with `count_move`.
             let moves = self.moves.load(Ordering::Acquire);
             let mut candidates = Candidates::default();
             for bucket in place.distinct() {
                 self.look(bucket, place.fingerprint, &mut candidates);
             }
-            if self.summary.load(Ordering::Acquire) & summary_bit(place.digest) != 0
-                && !mistake::is_planted(Mistake::FilterStashOverlooked)
-            {
+            if self.may_be_stashed(place) {
                 schedule_point();
                 candidates.stashed.extend(self.stash.load().of(place.digest).unwrap_or_default());
             }
-            fence(Ordering::Acquire);
-            if self.moves.load(Ordering::Relaxed) == moves || mistake::is_planted(Mistake::FilterMoveUnnoticed) {
+            if self.is_unmoved_since(moves) {
                 return candidates;
             }
         }
+    }
+
+    /// Whether the stash may have entries of the key.
+    #[inline]
+    fn may_be_stashed(&self, place: Place) -> bool {
+        self.summary.load(Ordering::Acquire) & summary_bit(place.digest) != 0
+            && !mistake::is_planted(Mistake::FilterStashOverlooked)
+    }
+
+    /// True if no entry has moved since so many moves were counted, up to the last load before.
+    #[inline]
+    fn is_unmoved_since(&self, moves: u64) -> bool {
+        fence(Ordering::Acquire);
+        self.moves.load(Ordering::Relaxed) == moves || mistake::is_planted(Mistake::FilterMoveUnnoticed)
     }
 
     /// Whether the run with this LID may have the key, for those who change the partition.
@@ -442,7 +485,7 @@ impl Partition {
         let mut stash = self.stash.load_full();
         for (place, lids) in self.stash.load_full().0.clone() {
             for lid in lids {
-                if self.is_crowded(place) || !self.put(place.distinct(), self.code.slot(lid, place.fingerprint)) {
+                if self.is_crowded(place) || !self.put(place, self.code.slot(lid, place.fingerprint)) {
                     continue;
                 }
                 self.count_move();
@@ -515,7 +558,7 @@ impl Partition {
 
     fn insert(&self, place: Place, lid: u16) {
         let slot = self.code.slot(lid, place.fingerprint);
-        if self.put(place.distinct(), slot) || !self.is_crowded(place) && self.make_space(place, slot) {
+        if self.put(place, slot) || !self.is_crowded(place) && self.make_space(place, slot) {
             return;
         }
         let mut stash = self.stash.load_full();
@@ -531,53 +574,56 @@ impl Partition {
         })
     }
 
-    fn has_empty_slot(&self, bucket: usize) -> bool {
+    fn empty_slots(&self, bucket: usize) -> usize {
         let bits = self.buckets[bucket].load(Ordering::Relaxed);
-        self.code.has_empty_slot(bits).unwrap_or_else(|| self.bucket(bucket).empty_slots() > 0)
+        self.code.empty_slots(bits).unwrap_or_else(|| self.bucket(bucket).empty_slots())
     }
 
-    /// Puts an entry into an empty slot of the first of these buckets that has one; false if none
-    /// has.
-    fn put(&self, buckets: impl IntoIterator<Item = usize>, slot: BucketSlot) -> bool {
-        let Some(bucket) = buckets.into_iter().find(|&bucket| self.has_empty_slot(bucket)) else { return false };
-        let mut slots = self.bucket(bucket);
-        assert!(slots.insert(slot), "bucket {bucket} has an empty slot: {slots:?}");
-        self.set(bucket, &slots);
-        true
+    /// Puts an entry into an empty slot of one of its key's buckets; false if none has one.
+    fn put(&self, place: Place, slot: BucketSlot) -> bool {
+        let bucket = emptier(place, |bucket| self.empty_slots(bucket));
+        bucket.inspect(|&bucket| self.put_along(&[], bucket, slot)).is_some()
     }
 
     /// Moves entries out of the way of a new one, and puts it there; false if no place was found.
     /// The way is found first, so that few entries move, and none for nothing.
     fn make_space(&self, place: Place, slot: BucketSlot) -> bool {
-        let has_space = |bucket: usize| self.has_empty_slot(bucket);
-        let parts = (&*self.code, &self.offsets);
-        let touch = |bucket| self.touch(bucket);
-        let Some((moves, free)) = find_way(parts, place, |at| self.bucket(at), (touch, has_space)) else {
-            return false;
+        let first_bits = |bucket: usize| {
+            let bits = self.buckets[bucket].load(Ordering::Relaxed);
+            self.code.first_bits_of_slots(bits).unwrap_or_else(|| {
+                let bucket = self.bucket(bucket);
+                let of_slot = |number| bucket.slots().get(number).map_or(0, |slot| self.code.first_bits(*slot));
+                std::array::from_fn(of_slot)
+            })
         };
-        for (from, to, moved) in moves {
-            self.move_entry(from, to, moved);
-        }
-        assert!(self.put([free], slot), "a slot of bucket {free} is empty now");
-        true
+        let has_space = |bucket: usize| self.empty_slots(bucket) > 0;
+        let parts = (|bucket| self.touch(bucket), has_space);
+        let way = find_way(self.code.slots(), &self.offsets, place, first_bits, parts);
+        way.inspect(|(moves, free)| self.put_along(moves, *free, slot)).is_some()
     }
 
-    /// The copy, the count, the deletion: see the page on atomics.
-    fn move_entry(&self, from: usize, to: usize, moved: BucketSlot) {
-        let copy = || assert!(self.put([to], moved), "bucket {to} has an empty slot");
-        let delete = || {
-            let mut slots = self.bucket(from);
-            assert!(slots.remove(moved), "bucket {from} has {moved:?}");
-            self.set(from, &slots);
-        };
-        if mistake::is_planted(Mistake::FilterEntryDeletedFirst) {
-            delete();
+    /// Carries out moves, and puts an entry where the last one came from, or into the free bucket.
+    ///
+    /// The copy, the count, the deletion: see the page on atomics. The store that deletes an entry
+    /// writes the next one to its slot.
+    fn put_along(&self, moves: &[Move], free: usize, slot: BucketSlot) {
+        let (mut to, mut bucket, mut left) = (free, self.bucket(free), BucketSlot::EMPTY);
+        for &(from, number) in moves {
+            let next = self.bucket(from);
+            let moved = next.slots()[number];
+            if mistake::is_planted(Mistake::FilterEntryDeletedFirst) {
+                let mut without = next;
+                assert!(without.remove(moved), "bucket {from} has {moved:?}");
+                self.set(from, &without);
+                self.count_move();
+            }
+            assert!(bucket.replace(left, moved), "bucket {to} has {left:?}: {bucket:?}");
+            self.set(to, &bucket);
             self.count_move();
-            return copy();
+            (to, bucket, left) = (from, next, moved);
         }
-        copy();
-        self.count_move();
-        delete();
+        assert!(bucket.replace(left, slot), "bucket {to} has {left:?}: {bucket:?}");
+        self.set(to, &bucket);
     }
 
     /// Gives an entry another LID, or none: removes it.

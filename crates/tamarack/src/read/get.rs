@@ -94,24 +94,31 @@ fn fold<'a>(state: &'a State, query: Query<'_>, tally: &LookupTally, visit: Visi
     if let Some(range_delete) = state.tree().range_deletes().first() {
         match *range_delete {}
     }
-    let filters = Filters::pin(state);
     if state.filter().is_some() {
-        return fold_candidates(&filters, state, query, tally, visit);
+        return fold_filtered(state, query, tally, visit);
     }
+    let filters = Filters::pin(state);
     let mut candidates = filters.all_runs(state, query);
     fold_runs(|| candidates.next(tally), query, tally, visit)
 }
 
-/// The rest of [`fold`] if there is a filter over the whole tree: a function of its own, so that
-/// the other one stays small.
+/// The rest of [`fold`] if there is a filter over the whole tree: a function of its own, `cold` for
+/// the compiler, so that the other one stays small. So is [`fold_candidates`], which most absent
+/// keys do not need.
+#[cold]
+#[inline(never)]
+fn fold_filtered<'a>(state: &'a State, query: Query<'_>, tally: &LookupTally, visit: Visit<'_>) -> Result<Decided<'a>> {
+    if Filters::exclude_all(state, query) { Ok(Decided::Nothing) } else { fold_candidates(state, query, tally, visit) }
+}
+
 #[inline(never)]
 fn fold_candidates<'a>(
-    filters: &Filters,
     state: &'a State,
     query: Query<'_>,
     tally: &LookupTally,
     visit: Visit<'_>,
 ) -> Result<Decided<'a>> {
+    let filters = Filters::pin(state);
     let mut candidates = filters.candidates(state, query);
     fold_runs(|| candidates.next(tally), query, tally, visit)
 }

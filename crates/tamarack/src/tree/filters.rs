@@ -93,6 +93,13 @@ impl Filters {
         Self(state.version.files().storage().pin_filters())
     }
 
+    /// True if a filter over the whole tree says that no run of `state` has the query's key. Needs
+    /// no pinned filters.
+    #[inline]
+    pub fn exclude_all(state: &State, query: Query<'_>) -> bool {
+        state.filter().is_some_and(|view| view.excludes(query.digest(), state.version.edit_number()))
+    }
+
     /// Returns the runs of `state` that may hold the query's key.
     pub fn candidates<'s, 'q>(&'q self, state: &'s State, query: Query<'q>) -> Candidates<'s, 'q> {
         let few = |view: &'s FilterView| view.find(query.digest(), state.version.edit_number());

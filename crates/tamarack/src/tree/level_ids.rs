@@ -313,6 +313,23 @@ impl FilterView {
         &self.runs[usize::from(position)]
     }
 
+    /// True if no run has a key, in the state with that edit, which this view is of. Most lookups
+    /// of absent keys end with this; it takes less than [`FilterView::find`].
+    #[inline]
+    pub fn excludes(&self, digest: Digest, edit: EditNumber) -> bool {
+        self.unlisted.is_empty()
+            && self.directory.find(digest).is_some_and(|(partition, place)| partition.excludes(place))
+            && self.is_young_enough(edit)
+    }
+
+    /// True if entries of the runs of a state with that edit are as they were. Call it after the
+    /// filter is queried.
+    #[inline]
+    fn is_young_enough(&self, edit: EditNumber) -> bool {
+        // Pairs with `LevelIds::raise_generation`. The loads of buckets acquire.
+        self.generation.load(Ordering::Acquire) <= edit.0
+    }
+
     /// The runs that may have a key, in the state with that edit, which this view is of. `None` if
     /// all may: the key's partition is not ready, the state is too old for the filter, or they are
     /// many.
@@ -320,8 +337,7 @@ impl FilterView {
     pub fn find(&self, digest: Digest, edit: EditNumber) -> Option<FewRuns> {
         let (partition, place) = self.directory.find(digest)?;
         let candidates = partition.candidates(place);
-        // Pairs with `LevelIds::raise_generation`. The loads of `candidates` acquire.
-        if self.generation.load(Ordering::Acquire) > edit.0 {
+        if !self.is_young_enough(edit) {
             return None;
         }
         let mut few = FewRuns { positions: [0; FEW_MAX], count: 0, next: 0 };
