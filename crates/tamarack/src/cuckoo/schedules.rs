@@ -290,7 +290,7 @@ fn relabels(salt: u64) {
     partition.change([(other, EntryChange::Insert(1))]);
     // Keys go to emptier buckets: others leave few of them.
     let mut random = Random::new(salt);
-    (0..2).for_each(|_| partition.change([(place(&partition, random.next()), EntryChange::Insert(0))]));
+    (0..3).for_each(|_| partition.change([(place(&partition, random.next()), EntryChange::Insert(0))]));
     tree.flush(1, 2, true);
     let reader = {
         let tree = tree.clone();
@@ -308,7 +308,7 @@ fn twins(salt: u64) {
     let tree = SmallTree::new(None);
     let partition = tree.partition();
     let mut random = Random::new(salt);
-    let mut other = || place(&partition, random.next());
+    let others: Vec<Place> = (0..4).map(|_| place(&partition, random.next())).collect();
     let twin = (0..)
         .map(|high: u64| {
             let digest = Digest::from_stored(mixed(1 << 32) & u64::from(u32::MAX) | mixed(high + salt) << 32);
@@ -316,13 +316,15 @@ fn twins(salt: u64) {
         })
         .find(|twin| twin.mirrors(tree.key))
         .expect("one in some");
-    (0..3).for_each(|_| partition.change([(other(), EntryChange::Insert(0))]));
+    others.iter().for_each(|other| partition.change([(*other, EntryChange::Insert(0))]));
     tree.flush(1, 2, true);
     let reader = {
         let tree = tree.clone();
         thread::spawn(move || (0..4).for_each(|_| tree.get()))
     };
-    for _ in 0..2 {
+    for other in others {
+        // Makes space in the one bucket or the other.
+        partition.change([(other, EntryChange::Remove(0))]);
         partition.change([(twin, EntryChange::Insert(2))]);
         partition.change([(twin, EntryChange::Remove(2))]);
     }
