@@ -526,12 +526,15 @@ impl Unit<'_> {
             partitions.filter(|partition| partition.stashed() > 0).for_each(|partition| partition.empty_stash());
         }
         let tree = filter.tree.pin();
-        filter.tree.level_ids(|ids| {
-            ids.iter_mut().for_each(|ids| {
-                ids.end_aliases();
+        let is_ambiguous = filter.tree.level_ids(|ids| {
+            ids.as_mut().is_some_and(|ids| {
                 ids.forget_all_but(tree.tree());
-            });
+                ids.end_aliases(tree.tree())
+            })
         });
+        if is_ambiguous {
+            filter.tree.change_filter(|_, _| ());
+        }
     }
 
     /// The edit has failed: takes back what was inserted, unless it is unknown whether the edit
@@ -541,9 +544,10 @@ impl Unit<'_> {
             return;
         }
         self.filter.partitions.change(&taken_back(&self.changes.inserts));
+        let tree = self.filter.tree.pin();
         self.filter.tree.level_ids(|ids| {
             ids.iter_mut().for_each(|ids| {
-                ids.end_aliases();
+                ids.end_aliases(tree.tree());
                 self.listed.iter().for_each(|run| ids.unlist(*run, false));
             });
         });

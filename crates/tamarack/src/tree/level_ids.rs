@@ -206,9 +206,16 @@ impl LevelIds {
         self.aliases.extend(lids.into_iter().map(|lid| (lid, run)));
     }
 
-    /// No entry has the LID of an input of what was handed over.
-    pub fn end_aliases(&mut self) {
-        self.aliases.clear();
+    /// No entry has the LID of an input of what was handed over. True if lookups gain by a state
+    /// without these aliases: one is the LID of another run as well, whose keys and false positives
+    /// they lead to both.
+    pub fn end_aliases(&mut self, tree: &TreeVersion) -> bool {
+        let aliases = std::mem::take(&mut self.aliases);
+        let is_input = |run: RunId, output| tree.compaction_of(run).is_some_and(|it| it.output == output);
+        let is_another = |run: RunId, output| run != output && tree.run(run).is_some() && !is_input(run, output);
+        let is_shared =
+            |(alias, of): &(Lid, RunId)| self.lids.iter().any(|(run, lid)| lid == alias && is_another(*run, *of));
+        aliases.iter().any(is_shared)
     }
 
     /// Takes its LID from a run, for ever if `is_lost`.
