@@ -189,26 +189,12 @@ struct Class {
 struct Row {
     counts: Counts,
     lengths: Lengths,
-    /// The first bit of each fingerprint in the bucket.
-    first_bits: u64,
-    /// Bits of all fingerprints, in the lowest places of the bucket.
-    fingerprint_bits: u8,
-}
-
-impl Row {
-    /// The first bit of each fingerprint that is equal in two buckets; all are compared at once.
-    #[inline]
-    fn equal_fingerprints(&self, one: u64, other: u64) -> u64 {
-        let others = ((1 << self.fingerprint_bits) - 1) & !self.first_bits;
-        let differing = one ^ other;
-        // One that differs has a one in its first bit already, or after the addition.
-        self.first_bits & !(((differing & others) + others) | differing)
-    }
 }
 
 /// The lengths of the fingerprints in a bucket, from the last slot's on, a byte for each sequence
 /// of equal ones: the length in its lowest five bits, and how many they are in the other three. No
-/// more follow after 0.
+/// more follow after 0. The highest byte is their sum: the fingerprints take so many bits, the
+/// lowest ones of the bucket.
 #[derive(Clone, Copy, Debug)]
 struct Lengths(u64);
 
@@ -224,13 +210,26 @@ impl Lengths {
     /// Of the slots' fingerprints, from the first slot's on.
     fn of(slots: &[u32]) -> Self {
         let alike = slots.chunk_by(|one, next| one == next);
-        Self(alike.fold(0, |all, alike| all << 8 | (alike.len() as u64) << 5 | u64::from(alike[0])))
+        let alike = alike.fold(0, |all, alike| all << 8 | (alike.len() as u64) << 5 | u64::from(alike[0]));
+        Self(u64::from(slots.iter().sum::<u32>()) << SUM_PLACE | alike)
+    }
+
+    /// The bits that all fingerprints take.
+    #[inline]
+    fn sum(self) -> u32 {
+        (self.0 >> SUM_PLACE) as u32
+    }
+
+    /// The first bit of each fingerprint.
+    #[inline]
+    fn first_bits(self) -> u64 {
+        self.iter().fold(0, |all, alike| all | alike.first_bits())
     }
 
     /// From the last ones on.
     #[inline]
     fn iter(self) -> impl Iterator<Item = Alike> {
-        let (mut left, mut next) = (self.0, 0);
+        let (mut left, mut next) = (self.0 & ((1 << SUM_PLACE) - 1), 0);
         std::iter::from_fn(move || {
             let (length, count, place) = ((left & 31) as u32, (left >> 5 & 7) as u32, next);
             next += length * count;
@@ -255,7 +254,26 @@ impl Alike {
     fn last_bits(&self) -> u64 {
         LAST_BITS[self.length as usize][self.count as usize] << self.place
     }
+
+    /// A one in the first bit of each.
+    #[inline]
+    fn first_bits(&self) -> u64 {
+        self.last_bits() << (self.length - 1)
+    }
 }
+
+/// The first bit of each fingerprint that is equal in two buckets, of these first bits and of so
+/// many bits in all. All are compared at once.
+#[inline]
+fn equal_fingerprints(first_bits: u64, sum: u32, one: u64, other: u64) -> u64 {
+    let others = ((1 << sum) - 1) & !first_bits;
+    let differing = one ^ other;
+    // One that differs has a one in its first bit already, or after the addition.
+    first_bits & !(((differing & others) + others) | differing)
+}
+
+/// The place of the sum in [`Lengths`].
+const SUM_PLACE: u32 = 8 * SLOTS_MAX as u32;
 
 /// For each length of fingerprints, and each number of them that follow each other, a one in the
 /// last bit of each. Lengths have five bits.
@@ -360,9 +378,7 @@ impl Code {
         thresholds.push(next as u64);
         let row = |&(counts, _): &(Counts, u64)| {
             let classes = counts.iter().flat_map(|(class, count)| std::iter::repeat_n(class, count));
-            let lengths = Lengths::of(&classes.map(|class| lengths[class]).collect::<Vec<_>>());
-            let first_bits = lengths.iter().fold(0, |all, alike| all | alike.last_bits() << (alike.length - 1));
-            Row { counts, lengths, first_bits, fingerprint_bits: bits_of(counts) as u8 }
+            Row { counts, lengths: Lengths::of(&classes.map(|class| lengths[class]).collect::<Vec<_>>()) }
         };
         let mut row_of = vec![NO_ROW; (2 * frequent.len()).next_power_of_two()];
         for (&(group, _), row) in frequent.iter().zip(0..) {
@@ -456,7 +472,7 @@ impl Code {
             }
             rest = others;
         }
-        Encoded::Frequent(self.thresholds[row] + (rank << self.rows[row].fingerprint_bits) + fingerprints)
+        Encoded::Frequent(self.thresholds[row] + (rank << self.rows[row].lengths.sum()) + fingerprints)
     }
 
     /// What the slots of a bucket contain, or `None` if the bucket is rare.
@@ -495,9 +511,13 @@ impl Code {
     #[inline]
     pub fn matches(&self, bits: u64, fingerprint: Fingerprint) -> Option<Matches> {
         let row = self.row(bits)?;
-        let prefix = |alike: Alike| alike.last_bits() * u64::from(fingerprint.prefix(alike.length));
-        let of_key = self.rows[row].lengths.iter().fold(0, |all, alike| all | prefix(alike));
-        let fingerprints = self.rows[row].equal_fingerprints(bits, of_key);
+        let lengths = self.rows[row].lengths;
+        let (mut of_key, mut first_bits) = (0, 0);
+        for alike in lengths.iter() {
+            of_key |= alike.last_bits() * u64::from(fingerprint.prefix(alike.length));
+            first_bits |= alike.first_bits();
+        }
+        let fingerprints = equal_fingerprints(first_bits, lengths.sum(), bits, of_key);
         Some(Matches { row: row as u16, fingerprints })
     }
 
@@ -505,9 +525,10 @@ impl Code {
     #[inline]
     pub fn empty_slots(&self, bits: u64) -> Option<usize> {
         let row = self.row(bits)?;
-        let Row { counts, first_bits, .. } = self.rows[row];
+        let Row { counts, lengths } = self.rows[row];
+        let first_bits = lengths.first_bits();
         // Empty slots come first. Of their class, no other has zeros as fingerprint.
-        let others = first_bits & !self.rows[row].equal_fingerprints(bits, 0);
+        let others = first_bits & !equal_fingerprints(first_bits, lengths.sum(), bits, 0);
         let zeros = first_bits & !u64::MAX.checked_shr(others.leading_zeros()).unwrap_or(0);
         Some(counts.of(0).min(zeros.count_ones() as usize))
     }
@@ -533,7 +554,7 @@ impl Code {
     pub fn lids(&self, bits: u64, matches: Matches) -> impl Iterator<Item = u16> + use<> {
         let row = usize::from(matches.row);
         let lids = self.lids_of_row(bits, row);
-        let (first_bits, mut left) = (self.rows[row].first_bits, matches.fingerprints);
+        let (first_bits, mut left) = (self.rows[row].lengths.first_bits(), matches.fingerprints);
         std::iter::from_fn(move || {
             let place = left.checked_ilog2()?;
             left ^= 1 << place;
@@ -605,8 +626,8 @@ impl Code {
 
     /// The LIDs of a frequent bucket.
     fn lids_of_row(&self, bits: u64, row: usize) -> [u16; SLOTS_MAX] {
-        let Row { counts, fingerprint_bits, .. } = self.rows[row];
-        let mut rank = (bits - self.thresholds[row]) >> fingerprint_bits;
+        let Row { counts, lengths } = self.rows[row];
+        let mut rank = (bits - self.thresholds[row]) >> lengths.sum();
         let (mut lids, mut slot) = ([0; SLOTS_MAX], 0);
         let mut classes = counts.iter().peekable();
         while let Some((class, count)) = classes.next() {

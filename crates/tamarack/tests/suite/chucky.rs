@@ -109,8 +109,8 @@ fn false_positives_are_as_predicted() -> Result<()> {
             rates.push(measured);
             let (of_filter, entries) =
                 runs().fold((0, 0), |(bits, entries), run| (bits + run.filter_bits, entries + run.entries));
-            // Bits are those of partitions with buckets for a sixteenth more entries, the mean while
-            // they grow; the one partition here, just made, has them for up to three.
+            // Bits are those of partitions with buckets for a sixteenth more entries, the mean
+            // while they grow; the one partition here, just made, has them for up to three.
             assert!(
                 of_filter as f64 / entries as f64 <= bits * (1.0 + 3.0 / 16.0) / (1.0 + 1.0 / 16.0),
                 "{filter}: {of_filter} bits for {entries} entries"
