@@ -37,6 +37,10 @@ impl UnitChanges {
         lid_of: impl Fn(RunId) -> Option<Lid>,
     ) -> Self {
         let mut changes = Self::default();
+        let count = |keys: fn(&KeyLists) -> usize| lists.iter().map(keys).sum();
+        changes.inserts.reserve_exact(count(|lists| lists.inserts.len()));
+        changes.removes.reserve_exact(count(|lists| lists.removes.len()));
+        changes.relabels.reserve_exact(count(|lists| lists.relabels.len()));
         for lists in lists {
             let lids: Vec<Option<Lid>> = lists.inputs.iter().map(|run| run.and_then(&lid_of)).collect();
             lists.inserts.iter().for_each(|key| changes.change(*key, None, output));

@@ -312,7 +312,8 @@ impl JobPart {
         let end = self.range.to.as_deref().filter(|_| matches!(self.task, Task::Flush { .. }));
         let is_within = |entry: &Entry<'_>| end.is_none_or(|end| entry.key < end);
         while let Some(entry) = open.entries.entry().filter(is_within) {
-            if open.output.is_full_before(entry.key) {
+            let has_full_lists = || open.lists.as_ref().is_some_and(|lists| lists.are_full_before(entry.key));
+            if open.output.is_full_before(entry.key) || can_hand_over && has_full_lists() {
                 if can_hand_over {
                     return Ok(Copied { reached: Reached::Border(Key::from(entry.key)), bytes: copied });
                 }

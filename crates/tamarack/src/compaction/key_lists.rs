@@ -22,6 +22,10 @@ use tamarack_filter::Digest;
 use crate::format::edit::RunId;
 use crate::memory::{Account, Charge, MemoryPart};
 
+/// Keys of lists at a handover, at most, but for those of the last key: the filter's changes take
+/// some 25 ms then.
+const KEYS_MAX: usize = 128 << 10;
+
 /// The keys of a part since its last handover. See the module's documentation.
 #[derive(Debug)]
 pub(super) struct KeyLists {
@@ -43,6 +47,8 @@ pub(super) struct KeyLists {
     having: Vec<u16>,
     /// True if a version of it is kept.
     is_kept: bool,
+    /// The keys with which they are full.
+    keys_max: usize,
     charge: Charge,
 }
 
@@ -53,7 +59,11 @@ impl KeyLists {
         let charge = account.charge(MemoryPart::Compactions, 0);
         let (inserts, relabels, removes) = (Vec::new(), Vec::new(), Vec::new());
         let (key, having, is_kept) = (Vec::new(), Vec::new(), false);
-        Self { epoch, inserts, relabels, removes, inputs, owner, key, having, is_kept, charge }
+        // The unit that they become takes as much again; and the last key must not make them
+        // double.
+        let keys_max = account.building_bytes_max() as usize / 2 / size_of::<(Digest, u16)>();
+        let keys_max = keys_max.min(KEYS_MAX) / 8 * 7;
+        Self { epoch, inserts, relabels, removes, inputs, owner, key, having, is_kept, keys_max, charge }
     }
 
     /// The run whose LID the output shares.
@@ -72,6 +82,12 @@ impl KeyLists {
             self.having.push(input as u16);
         }
         self.is_kept |= is_kept;
+    }
+
+    /// True if the lists have so many keys that what was merged is to be handed over, and `key` is
+    /// another than that noted last.
+    pub(super) fn are_full_before(&self, key: &[u8]) -> bool {
+        self.inserts.len() + self.relabels.len() + self.removes.len() >= self.keys_max && self.key != key
     }
 
     /// Completes the lists, and puts them in the order of digests: the key that was noted last has

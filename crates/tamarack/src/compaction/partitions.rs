@@ -31,12 +31,12 @@ use crate::tree::version::TreeVersion;
 pub(super) const BUCKETS_MAX: usize = 8192;
 
 /// The least buckets of a partition.
-const BUCKETS_MIN: usize = 16;
+pub(super) const BUCKETS_MIN: usize = 16;
 
-/// Entries of the partitions that are made at a time.
+/// The upper bound on the entries of partitions that are made at a time.
 const ENTRIES_AT_A_TIME: u64 = 128 << 10;
 
-/// Digests that are read before a unit begins, at most.
+/// The upper bound on the digests that are read before a unit begins.
 const AHEAD_MAX: u64 = 8 * ENTRIES_AT_A_TIME;
 
 /// The partitions of a tree's filter.
@@ -95,7 +95,7 @@ impl Partitions {
     pub(super) fn make_space(&self, inserts: &[(Digest, EntryChange)], ahead: &DigestsAhead) {
         let mut crowded = self.crowded(|interval| count_in(inserts, |(key, _)| *key, interval));
         while !crowded.is_empty() {
-            let count = some_of(&crowded);
+            let count = self.some_of(&crowded);
             self.make(&crowded[..count], ahead);
             crowded.drain(..count);
         }
@@ -135,8 +135,9 @@ impl Partitions {
         let Some(tables) = tables else { return ahead };
         ahead.charge = self.account.charge(MemoryPart::Compactions, 0);
         let mut entries = 0;
-        while !wanted.is_empty() && entries < AHEAD_MAX {
-            let (group, others) = wanted.split_at(some_of(wanted));
+        let entries_max = AHEAD_MAX.min(self.account.building_bytes_max() / size_of::<Digest>() as u64);
+        while !wanted.is_empty() && entries < entries_max {
+            let (group, others) = wanted.split_at(self.some_of(wanted));
             entries += group.iter().map(|(_, entries)| entries).sum::<u64>();
             let (first, last) = bounds(group);
             // What cannot be read is read, and reported, when the gate is closed.
@@ -151,6 +152,21 @@ impl Partitions {
         ahead
     }
 
+    /// How many of these intervals, from the first on, are made together: as many as are made at a
+    /// time, and one after the other, since all digests from the first to the last are read.
+    pub(super) fn some_of(&self, wanted: &[(Interval, u64)]) -> usize {
+        let most = ENTRIES_AT_A_TIME.min(self.account.building_bytes_max() / size_of::<(Digest, Lid)>() as u64);
+        let (mut entries, mut count) = (0, 0);
+        for (interval, more) in wanted {
+            let follows = count == 0 || wanted[count - 1].0.is_before(*interval);
+            if count > 0 && (entries + more > most || !follows) {
+                break;
+            }
+            (entries, count) = (entries + more, count + 1);
+        }
+        count
+    }
+
     /// Makes the partitions of these intervals, in order, each for so many entries or those that it
     /// has, from the digests of all listed tables. The gate is closed.
     pub(super) fn make(&self, wanted: &[(Interval, u64)], ahead: &DigestsAhead) {
@@ -163,6 +179,8 @@ impl Partitions {
         let has_cut = tables.iter().any(|table| !table.is_whole);
         let mut made: Vec<FilterEntries> =
             wanted.iter().map(|(_, entries)| Vec::with_capacity(*entries as usize)).collect();
+        let entries: usize = made.iter().map(Vec::capacity).sum();
+        let _charge = self.account.charge(MemoryPart::Compactions, entries * size_of::<(Digest, Lid)>());
         let mut lost = Vec::new();
         for ListedTable { lid, table, is_whole } in tables {
             let read = match ahead.of(table.id(), (first, last)) {
@@ -258,20 +276,6 @@ pub(super) fn listed_tables(ids: &LevelIds, tree: &TreeVersion) -> Vec<ListedTab
         tables.iter().map(|table| ListedTable { lid: *lid, table: table.clone(), is_whole: true })
     });
     tree.runs().filter_map(of_run).flatten().chain(arriving).collect()
-}
-
-/// How many of these intervals, from the first on, are made together: as many as are made at a
-/// time, and one after the other, since all digests from the first to the last are read.
-pub(super) fn some_of(wanted: &[(Interval, u64)]) -> usize {
-    let (mut entries, mut count) = (0, 0);
-    for (interval, more) in wanted {
-        let follows = count == 0 || wanted[count - 1].0.is_before(*interval);
-        if count > 0 && (entries + more > ENTRIES_AT_A_TIME || !follows) {
-            break;
-        }
-        (entries, count) = (entries + more, count + 1);
-    }
-    count
 }
 
 /// The first and the last digest of intervals that follow each other.

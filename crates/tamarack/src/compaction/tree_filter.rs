@@ -20,7 +20,11 @@
 //! Those are read before the gate is closed, as far as it is known then which are needed. A table
 //! that a compaction has cut has digests of keys that the run lacks; then the present partition
 //! tells which keys still have an entry. (Sometimes it is wrong, as filters are: an entry too many,
-//! which stays until the partition is made again.)
+//! which stays until the partition is made again.) When no compaction is in progress, partitions of
+//! which less than half is in use are made anew, smaller.
+//!
+//! A compaction hands over what it has merged when its output is a whole table, or its lists are
+//! full, so that neither they nor the time that the gate is closed grow without bound.
 //!
 //! # What is late
 //!
@@ -42,7 +46,7 @@ use tamarack_model::filter::chucky;
 use crate::compaction::filter_changes::{FilterChanges, UnitChanges, memory_bytes, taken_back};
 use crate::compaction::key_lists::KeyLists;
 use crate::compaction::partitions::{
-    BUCKETS_MAX, DigestsAhead, ListedTable, Partitions, count_in, entries_max, listed_tables, of, some_of, unread,
+    BUCKETS_MAX, BUCKETS_MIN, DigestsAhead, ListedTable, Partitions, count_in, entries_max, listed_tables, of, unread,
 };
 use crate::compaction::task::Task;
 use crate::cuckoo::{Directory, EntryChange, Interval};
@@ -324,6 +328,12 @@ impl TreeFilter {
             gate.remaking.extend(all.partitions().map(|(interval, _)| (interval, entries >> interval.depth())));
             return true;
         }
+        let sparse = self.sparse();
+        if !sparse.is_empty() {
+            gate.leftovers = 0;
+            gate.remaking.extend(sparse);
+            return true;
+        }
         self.list_some(arrival, &ahead)
     }
 
@@ -339,8 +349,24 @@ impl TreeFilter {
         if wanted.is_empty() {
             wanted.extend(&gate.remaking);
         }
-        wanted.truncate(some_of(&wanted));
+        wanted.truncate(self.partitions.some_of(&wanted));
         wanted
+    }
+
+    /// The partitions that have more than twice as many buckets as they need, with their entries.
+    /// They are made anew, but not beside compactions: what these take away often comes again.
+    fn sparse(&self) -> Vec<(Interval, u64)> {
+        let state = self.tree.pin_scan();
+        let quiet = self.tree.level_ids(|ids| {
+            let ids = ids.as_ref().filter(|ids| ids.arriving.is_none() && state.tree().compactions().is_empty())?;
+            Some((ids.code.slots(), ids.directory.clone()))
+        });
+        let Some((slots, directory)) = quiet else { return Vec::new() };
+        let partitions = directory.partitions().filter_map(|(interval, partition)| Some((interval, partition?)));
+        let is_sparse = |buckets: usize, entries| buckets > BUCKETS_MIN && 2 * entries < entries_max(slots, buckets);
+        let counted = partitions.map(|(interval, partition)| (interval, partition.buckets(), partition.entries()));
+        let sparse = counted.filter(|(_, buckets, entries)| is_sparse(*buckets, *entries));
+        sparse.map(|(interval, _, entries)| (interval, entries)).collect()
     }
 
     /// True if entries of keys that are in no run any more are worth making all partitions anew.
@@ -361,13 +387,15 @@ impl TreeFilter {
     pub(super) fn is_settled(&self, choice: FilterChoice, shape: &Shape) -> bool {
         let FilterChoice::Tree { bits_per_entry } = choice else { return self.epoch().is_none() };
         let (slots, state) = (chucky::slots(bits_per_entry), self.tree.pin_scan());
-        self.tree.level_ids(|ids| {
-            ids.as_ref().is_some_and(|ids| {
-                let is_ready = || ids.directory.partitions().all(|(_, partition)| partition.is_some());
-                let all_listed = || ids.arriving.is_none() && next_to_list(ids, state.tree()).is_none();
-                ids.code.slots() == slots && ids.fits(shape, state.tree()) && all_listed() && is_ready()
+        let is_sparse = !self.sparse().is_empty();
+        !is_sparse
+            && self.tree.level_ids(|ids| {
+                ids.as_ref().is_some_and(|ids| {
+                    let is_ready = || ids.directory.partitions().all(|(_, partition)| partition.is_some());
+                    let all_listed = || ids.arriving.is_none() && next_to_list(ids, state.tree()).is_none();
+                    ids.code.slots() == slots && ids.fits(shape, state.tree()) && all_listed() && is_ready()
+                })
             })
-        })
     }
 
     fn entries_of_tree(&self) -> u64 {
@@ -380,7 +408,7 @@ impl TreeFilter {
         gate.remaking.clear();
         let partitions = self.entries_of_tree() / entries_max(slots, BUCKETS_MAX / 2);
         // Its code takes milliseconds, so it is made before.
-        let mut ids = LevelIds::new(gate.epoch, slots, shape.clone(), Directory::new(partitions));
+        let mut ids = LevelIds::new(gate.epoch, slots, shape.clone(), Directory::new(partitions), &self.account);
         let before = self.tree.change_filter(|present, tree| {
             // The largest runs of each class are to have LIDs of their own.
             let mut runs: Vec<&Arc<Run>> = tree.runs().filter(|run| !run.is_empty()).collect();

@@ -26,6 +26,7 @@
 //! there before the bucket changes, and go after it; a lookup that finds none loads the bucket
 //! again.
 
+use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::sync::Arc;
 
@@ -281,7 +282,9 @@ impl Partition {
             buckets: (0..buckets).map(|_| AtomicU64::new(empty)).collect(),
             moves: AtomicU64::new(0),
             summary: AtomicU64::new(0),
-            rare: (0..=buckets / BUCKETS_PER_RARE).map(|_| ArcSwap::default()).collect(),
+            rare: std::iter::repeat_n(Arc::<Rare>::default(), buckets / BUCKETS_PER_RARE + 1)
+                .map(ArcSwap::new)
+                .collect(),
             stash: ArcSwap::default(),
             entries: Mutex::new(Rank::FilterPartition, 0),
             charge: Charge::default(),
@@ -318,18 +321,18 @@ impl Partition {
             }
             assert!(plain[to].replace(left, slot), "a slot of bucket {to} is empty now");
         });
-        let mut rare: Vec<Rare> = this.rare.iter().map(|_| Rare::default()).collect();
+        let mut rare: BTreeMap<usize, Rare> = BTreeMap::new();
         for (at, bucket) in plain.iter().enumerate().filter(|(_, bucket)| bucket.empty_slots() < this.code.slots()) {
             let bits = match this.code.encode(bucket) {
                 Encoded::Frequent(bits) => bits,
                 Encoded::Rare(bits, fingerprints) => {
-                    rare[at / BUCKETS_PER_RARE].0.push(((at, bits), fingerprints));
+                    rare.entry(at / BUCKETS_PER_RARE).or_default().0.push(((at, bits), fingerprints));
                     bits
                 }
             };
             *this.buckets[at].get_mut() = bits;
         }
-        this.rare = rare.into_iter().map(ArcSwap::from_pointee).collect();
+        rare.into_iter().for_each(|(part, rare)| this.rare[part].store(Arc::new(rare)));
         *this.summary.get_mut() = stash.summary();
         this.stash = ArcSwap::from_pointee(stash);
         *this.entries.lock() = count;
@@ -339,7 +342,8 @@ impl Partition {
     /// Charges its memory to `account`.
     #[must_use]
     pub fn charged(mut self, account: &Arc<Account>) -> Self {
-        self.charge = account.charge(MemoryPart::Filters, size_of::<Self>() + size_of_val(&*self.buckets));
+        let bytes = size_of::<Self>() + size_of_val(&*self.buckets) + size_of_val(&*self.rare);
+        self.charge = account.charge(MemoryPart::Filters, bytes);
         self
     }
 

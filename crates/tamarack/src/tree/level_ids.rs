@@ -40,6 +40,7 @@ use super::version::TreeVersion;
 use crate::cuckoo::Directory;
 use crate::format::edit::RunId;
 use crate::format::meta::EditNumber;
+use crate::memory::{Account, Charge, MemoryPart};
 
 /// A level ID.
 pub type Lid = u16;
@@ -61,6 +62,8 @@ pub struct LevelIds {
     pub epoch: u64,
     /// The code of its buckets.
     pub code: Arc<Code>,
+    /// Charges it.
+    _code_charge: Charge,
     /// The classes of LIDs.
     pub classes: Classes,
     /// The most LIDs that a class may have.
@@ -116,7 +119,7 @@ impl LevelIds {
     ///
     /// If the LIDs of all its runs leave too few bits for fingerprints, classes have fewer, and
     /// some runs share one.
-    pub fn new(epoch: u64, slots: usize, shape: Shape, directory: Directory) -> Self {
+    pub fn new(epoch: u64, slots: usize, shape: Shape, directory: Directory, account: &Arc<Account>) -> Self {
         let all = Classes::of(&shape);
         let states: Vec<Shares> = all.states(&shape).into_iter().map(Shares::new).collect();
         let (classes, lids_max, code) = LIDS_MAX
@@ -127,9 +130,11 @@ impl LevelIds {
                 Some((classes, most, Arc::new(code)))
             })
             .unwrap_or_else(|| panic!("there is no code for {slots} slots with one LID for each of {all:?}"));
+        let _code_charge = account.charge(MemoryPart::Filters, code.memory_bytes());
         Self {
             epoch,
             code,
+            _code_charge,
             classes,
             lids_max,
             levels: shape.last(),

@@ -64,6 +64,7 @@ fn the_account_is_right_and_the_budget_is_kept() -> Result<()> {
         compactions,
         large_filters,
         filters_beyond_the_budget,
+        filter_of_the_tree,
         replay,
     ];
     take_what_the_process_keeps()?;
@@ -260,6 +261,48 @@ fn filters_beyond_the_budget(budget_bytes: u64) -> Result<()> {
     assert!(memory.filters_bytes > memory.budget_bytes && memory.over_bytes > 0, "{memory:?}");
     assert!(memory.cache_capacity_bytes == memory.budget_bytes / 32, "{memory:?}");
     scene.close(entries * 60 / 8 * 2)
+}
+
+/// One filter over a tree that grows a thousandfold, is overwritten with some keys far more often
+/// than others, and shrinks again. While it grows, the filter has at most the bits that were chosen
+/// for the entries of the tree's runs, and an eighth for further ones; when entries go, at most
+/// twice as many.
+fn filter_of_the_tree(budget_bytes: u64) -> Result<()> {
+    let change = |advanced: AdvancedOptions| advanced.policy("tiering:T=10").filter("chucky:bits=14.2");
+    let mut scene = Scene::open("one filter", budget_bytes, change)?;
+    let all = budget_bytes / 20;
+    let compare = |phase: &str, most: f64, scene: &mut Scene| -> Result<()> {
+        scene.settle()?;
+        scene.db().wait_for_filter_rebuild()?;
+        let memory = scene.compare(phase);
+        let levels = scene.db().stats().levels;
+        let entries: u64 = levels.iter().flat_map(|level| &level.runs).map(|run| run.entries).sum();
+        let most = most * entries as f64 * 14.2 / 8.0 + 64.0 * 1024.0;
+        assert!(memory.filters_bytes as f64 <= most, "{phase}: {entries} entries, at most {most}: {memory:?}");
+        Ok(())
+    };
+    let mut there = 0;
+    for parts in [1000, 100, 10, 1] {
+        scene.fill(there..all / parts, 0)?;
+        there = all / parts;
+        compare(&format!("1 in {parts}"), 1.12, &mut scene)?;
+    }
+    let random = Random::new(3);
+    for _ in 0..all {
+        // Small numbers far more often.
+        let bound = random.below(all) + 1;
+        scene.db().put(key(random.below(bound)), [])?;
+    }
+    compare("overwritten", 2.0, &mut scene)?;
+    for number in all / 100..all {
+        scene.db().delete(key(number))?;
+    }
+    scene.db().compact()?;
+    compare("deleted", 2.0, &mut scene)?;
+    // Lists of keys were full many times before a table was.
+    let problems = scene.db().verify(&mut |_, _| {})?.problems;
+    assert!(problems.is_empty(), "{problems:?}");
+    scene.close(3 * MIB)
 }
 
 /// Entries recovered from the WAL are in memtables again.
