@@ -270,7 +270,7 @@ fn filters_beyond_the_budget(budget_bytes: u64) -> Result<()> {
 fn filter_of_the_tree(budget_bytes: u64) -> Result<()> {
     let change = |advanced: AdvancedOptions| advanced.policy("tiering:T=10").filter("chucky:bits=14.2");
     let mut scene = Scene::open("one filter", budget_bytes, change)?;
-    let all = budget_bytes / 20;
+    let all = budget_bytes / 40;
     let compare = |phase: &str, most: f64, scene: &mut Scene| -> Result<()> {
         scene.settle()?;
         scene.db().wait_for_filter_rebuild()?;
