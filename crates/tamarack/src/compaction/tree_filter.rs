@@ -550,8 +550,10 @@ impl Unit<'_> {
             filter.partitions.change(removes);
             filter.partitions.change(relabels);
             let directory = filter.partitions.directory();
-            let partitions = directory.partitions().filter_map(|(_, partition)| partition);
-            partitions.filter(|partition| partition.stashed() > 0).for_each(|partition| partition.empty_stash());
+            let partitions = directory.partitions().filter_map(|(interval, partition)| Some((interval, partition?)));
+            for (interval, partition) in partitions.filter(|(_, partition)| partition.stashed() > 0) {
+                partition.empty_stash(|digest| interval.place(partition, digest));
+            }
         }
         let tree = filter.tree.pin();
         let is_ambiguous = filter.tree.level_ids(|ids| {

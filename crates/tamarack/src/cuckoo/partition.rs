@@ -124,38 +124,55 @@ impl Rare {
     }
 }
 
-/// Entries that are in no bucket, one record for each key.
+/// Entries that are in no bucket, ordered: 48 bits of the digest, then the LID. There are many if
+/// some keys are in more runs than two buckets have slots.
 #[derive(Clone, Debug, Default)]
-struct Stash(Vec<(Place, Vec<u16>)>);
+struct Stash(Vec<u64>);
 
 impl Stash {
-    fn of(&self, digest: u64) -> Option<&[u16]> {
-        self.0.iter().find(|(place, _)| place.digest == digest).map(|(_, lids)| &**lids)
+    fn entry(digest: u64, lid: u16) -> u64 {
+        digest << 16 | u64::from(lid)
+    }
+
+    /// The LIDs of a key.
+    fn of(&self, digest: u64) -> impl Iterator<Item = u16> {
+        let from = self.0.partition_point(|entry| *entry < Self::entry(digest, 0));
+        self.0[from..].iter().take_while(move |entry| **entry >> 16 == digest).map(|entry| *entry as u16)
     }
 
     /// Adds an entry.
-    fn insert(&mut self, place: Place, lid: u16) {
-        match self.0.iter_mut().find(|(other, _)| other.digest == place.digest) {
-            Some((_, lids)) => lids.push(lid),
-            None => self.0.push((place, vec![lid])),
-        }
+    fn insert(&mut self, digest: u64, lid: u16) {
+        let entry = Self::entry(digest, lid);
+        self.0.insert(self.0.partition_point(|other| *other < entry), entry);
     }
 
     /// Takes an entry away; false if there is none.
     fn remove(&mut self, digest: u64, lid: u16) -> bool {
-        let Some(record) = self.0.iter().position(|(place, _)| place.digest == digest) else { return false };
-        let lids = &mut self.0[record].1;
-        let Some(place) = lids.iter().position(|other| *other == lid) else { return false };
-        lids.swap_remove(place);
-        if lids.is_empty() {
-            self.0.swap_remove(record);
-        }
-        true
+        let found = self.0.binary_search(&Self::entry(digest, lid));
+        found.map(|place| self.0.remove(place)).is_ok()
     }
 
-    /// A bit for each key.
-    fn summary(&self) -> u64 {
-        self.0.iter().fold(0, |all, (place, _)| all | summary_bit(place.digest))
+    fn summary(&self) -> Summary {
+        let mut summary = Summary::default();
+        for entry in &self.0 {
+            let (word, bit) = Summary::place(entry >> 16);
+            summary.0[word] |= bit;
+        }
+        summary
+    }
+}
+
+/// For each key of the stash, a bit: most other keys have none there.
+#[derive(Clone, Copy, Default)]
+struct Summary([u64; SUMMARY_WORDS]);
+
+const SUMMARY_WORDS: usize = 8;
+
+impl Summary {
+    /// The bit of a key, from bits of the digest that keys of one partition do not share.
+    #[inline]
+    fn place(digest: u64) -> (usize, u64) {
+        ((digest >> 22) as usize % SUMMARY_WORDS, 1 << (digest >> 16 & 63))
     }
 }
 
@@ -174,12 +191,6 @@ impl Arrivals {
     fn may_have(self, lid: u16) -> bool {
         self.0 >> (lid % 64) & 1 == 1
     }
-}
-
-/// The bit of a key in the summary of the stash, from bits of the digest that keys of one
-/// partition do not share.
-fn summary_bit(digest: u64) -> u64 {
-    1 << (digest >> 16 & 63)
 }
 
 /// A move of an entry: the bucket that it leaves, and the number of its slot there.
@@ -261,7 +272,8 @@ pub struct Partition {
     offsets: Offsets,
     buckets: Box<[AtomicU64]>,
     moves: AtomicU64,
-    summary: AtomicU64,
+    /// A [`Summary`].
+    summary: [AtomicU64; SUMMARY_WORDS],
     /// In parts, by number of the bucket: one is replaced with each rare bucket that changes.
     rare: Box<[ArcSwap<Rare>]>,
     stash: ArcSwap<Stash>,
@@ -281,7 +293,7 @@ impl Partition {
             offsets: Offsets::new(buckets),
             buckets: (0..buckets).map(|_| AtomicU64::new(empty)).collect(),
             moves: AtomicU64::new(0),
-            summary: AtomicU64::new(0),
+            summary: Default::default(),
             rare: std::iter::repeat_n(Arc::<Rare>::default(), buckets / BUCKETS_PER_RARE + 1)
                 .map(ArcSwap::new)
                 .collect(),
@@ -312,7 +324,7 @@ impl Partition {
                 let has_space = |bucket: usize| plain[bucket].empty_slots() > 0;
                 way = find_way(this.code.slots(), &this.offsets, place, first_bits, (|_| (), has_space));
             }
-            let Some((moves, mut to)) = way else { return stash.insert(place, lid) };
+            let Some((moves, mut to)) = way else { return stash.insert(place.digest, lid) };
             let mut left = BucketSlot::EMPTY;
             for (from, number) in moves {
                 let moved = plain[from].slots()[number];
@@ -333,7 +345,7 @@ impl Partition {
             *this.buckets[at].get_mut() = bits;
         }
         rare.into_iter().for_each(|(part, rare)| this.rare[part].store(Arc::new(rare)));
-        *this.summary.get_mut() = stash.summary();
+        this.summary = stash.summary().0.map(AtomicU64::new);
         this.stash = ArcSwap::from_pointee(stash);
         *this.entries.lock() = count;
         this
@@ -369,7 +381,7 @@ impl Partition {
 
     /// The number of entries in the stash.
     pub fn stashed(&self) -> usize {
-        self.stash.load().0.iter().map(|(_, lids)| lids.len()).sum()
+        self.stash.load().0.len()
     }
 
     /// True if no run has the key, which takes less than [`Partition::candidates`]. False if one
@@ -396,7 +408,7 @@ impl Partition {
             }
             if self.may_be_stashed(place) {
                 schedule_point();
-                candidates.stashed.extend(self.stash.load().of(place.digest).unwrap_or_default());
+                candidates.stashed.extend(self.stash.load().of(place.digest));
             }
             if self.is_unmoved_since(moves) {
                 return candidates;
@@ -407,8 +419,8 @@ impl Partition {
     /// Whether the stash may have entries of the key.
     #[inline]
     fn may_be_stashed(&self, place: Place) -> bool {
-        self.summary.load(Ordering::Acquire) & summary_bit(place.digest) != 0
-            && !mistake::is_planted(Mistake::FilterStashOverlooked)
+        let (word, bit) = Summary::place(place.digest);
+        self.summary[word].load(Ordering::Acquire) & bit != 0 && !mistake::is_planted(Mistake::FilterStashOverlooked)
     }
 
     /// True if no entry has moved since so many moves were counted, up to the last load before.
@@ -429,9 +441,7 @@ impl Partition {
                 None => self.bucket(bucket).slots().contains(&slot),
             }
         };
-        let is_stashed = || self.stash.load().of(place.digest).is_some_and(|lids| lids.contains(&lid));
-        let may_be_stashed = self.summary.load(Ordering::Relaxed) & summary_bit(place.digest) != 0;
-        place.distinct().any(is_in) || may_be_stashed && is_stashed()
+        place.distinct().any(is_in) || self.is_stashed(place, lid)
     }
 
     /// Carries out changes, one after the other. It is fastest if keys are in the order of their
@@ -483,19 +493,26 @@ impl Partition {
         self.moves.store(self.moves.load(Ordering::Relaxed) + 1, Ordering::Release);
     }
 
-    /// Puts entries of the stash into buckets that have empty slots by now.
-    pub fn empty_stash(&self) {
+    /// Whether an entry is in the stash, for those who change the partition.
+    fn is_stashed(&self, place: Place, lid: u16) -> bool {
+        let (word, bit) = Summary::place(place.digest);
+        let may_be = self.summary[word].load(Ordering::Relaxed) & bit != 0;
+        may_be && self.stash.load().0.binary_search(&Stash::entry(place.digest, lid)).is_ok()
+    }
+
+    /// Puts entries of the stash into buckets that have empty slots by now. `place_of` gives the
+    /// place of a key, from those bits of its digest that tables store.
+    pub fn empty_stash(&self, place_of: impl Fn(Digest) -> Place) {
         let _entries = self.entries.lock();
         let mut stash = self.stash.load_full();
-        for (place, lids) in self.stash.load_full().0.clone() {
-            for lid in lids {
-                if self.is_crowded(place) || !self.put(place, self.code.slot(lid, place.fingerprint)) {
-                    continue;
-                }
-                self.count_move();
-                assert!(Arc::make_mut(&mut stash).remove(place.digest, lid), "{place:?} is in the stash");
-                self.set_stash(&stash);
+        for entry in self.stash.load_full().0.iter().copied() {
+            let (lid, place) = (entry as u16, place_of(Digest::from_stored(entry & !0xFFFF)));
+            if self.is_crowded(place) || !self.put(place, self.code.slot(lid, place.fingerprint)) {
+                continue;
             }
+            self.count_move();
+            assert!(Arc::make_mut(&mut stash).remove(place.digest, lid), "{place:?} is in the stash");
+            self.set_stash(&stash);
         }
     }
 
@@ -566,7 +583,7 @@ impl Partition {
             return;
         }
         let mut stash = self.stash.load_full();
-        Arc::make_mut(&mut stash).insert(place, lid);
+        Arc::make_mut(&mut stash).insert(place.digest, lid);
         self.set_stash(&stash);
     }
 
@@ -634,14 +651,12 @@ impl Partition {
     fn replace(&self, place: Place, from: u16, to: Option<u16>) {
         // The stash first: it knows the key. An equal fingerprint in a bucket may be another
         // key's.
-        if self.summary.load(Ordering::Relaxed) & summary_bit(place.digest) != 0 {
+        if self.is_stashed(place, from) {
             let mut stash = self.stash.load_full();
-            if stash.of(place.digest).is_some_and(|lids| lids.contains(&from)) {
-                let changed = Arc::make_mut(&mut stash);
-                changed.remove(place.digest, from);
-                to.into_iter().for_each(|to| changed.insert(place, to));
-                return self.set_stash(&stash);
-            }
+            let changed = Arc::make_mut(&mut stash);
+            changed.remove(place.digest, from);
+            to.into_iter().for_each(|to| changed.insert(place.digest, to));
+            return self.set_stash(&stash);
         }
         let old = self.code.slot(from, place.fingerprint);
         let new = to.map_or(BucketSlot::EMPTY, |to| self.code.slot(to, place.fingerprint));
@@ -664,6 +679,8 @@ impl Partition {
     fn set_stash(&self, stash: &Arc<Stash>) {
         schedule_point();
         self.stash.store(stash.clone());
-        self.summary.store(stash.summary(), Ordering::Release);
+        for (word, bits) in self.summary.iter().zip(stash.summary().0) {
+            word.store(bits, Ordering::Release);
+        }
     }
 }

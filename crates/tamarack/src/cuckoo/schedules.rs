@@ -219,7 +219,10 @@ impl SmallTree {
 }
 
 fn place(partition: &Partition, number: u64) -> Place {
-    let digest = Digest::from_stored(mixed(number));
+    place_of(partition, Digest::from_stored(mixed(number)))
+}
+
+fn place_of(partition: &Partition, digest: Digest) -> Place {
     partition.place(digest, partition_of(digest, 1).1)
 }
 
@@ -269,14 +272,14 @@ fn moves(salt: u64) {
             }
             1 => {
                 partition.change([(*other, EntryChange::Remove(*lid))]);
-                partition.empty_stash();
+                partition.empty_stash(|digest| place_of(&partition, digest));
                 partition.change([(*other, EntryChange::Insert(*lid))]);
             }
             _ => (),
         }
     }
     others.into_iter().for_each(|(other, lid)| partition.change([(other, EntryChange::Remove(lid))]));
-    partition.empty_stash();
+    partition.empty_stash(|digest| place_of(&partition, digest));
     readers.into_iter().for_each(|reader| reader.join().expect("no key is missed"));
     assert_eq!((partition.entries(), partition.stashed()), (1, 0));
 }
