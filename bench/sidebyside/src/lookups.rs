@@ -127,6 +127,17 @@ struct Candidate {
 /// How long caches are warmed before reads past the page cache are measured, in slices.
 const WARMING_SLICES: u32 = 4;
 
+/// Lookups for each table, and for all tables at least, after which the engine has forgotten half
+/// of what elastic filters follow: 32 samples for each table or 512, each of one in 64 lookups.
+const HALF_LIFE_OF_TABLE: u64 = 32 * 64;
+const HALF_LIFE_MIN: u64 = 512 * 64;
+
+/// How many half-lives elastic filters get before they are measured.
+const HALF_LIVES: u64 = 2;
+
+/// The seeds of untimed lookups begin here: those of slices are smaller.
+const UNTIMED_SEEDS: u64 = 1 << 40;
+
 /// Data blocks that each cached lookup may read at most, on the mean.
 const CACHED_BLOCKS_MAX: f64 = 0.001;
 
@@ -182,7 +193,7 @@ impl Run<'_> {
         for chucky_bits in self.plan.chucky_bits.iter().copied() {
             let mut wanted = chucky_bits;
             for kind in self.plan.filters.iter().copied() {
-                let measure = if kind == FilterKind::Chucky {
+                let mut measure = if kind == FilterKind::Chucky {
                     let measure = tree::set_filter(db, &kind.specification(chucky_bits), facts.entries);
                     if measure.bits < 1.0 {
                         eprintln!("{}: {}: there is no such filter for this tree", facts.name, measure.specification);
@@ -193,6 +204,9 @@ impl Run<'_> {
                 } else {
                     tree::equal_memory(db, |bits| kind.specification(bits), wanted, facts.entries)
                 };
+                if kind == FilterKind::Elastic {
+                    measure = self.measure_followed(db, &measure, facts);
+                }
                 eprintln!(
                     "{}: {}: {:.2} bits per entry; {:.5} false positives predicted for absent keys",
                     facts.name, measure.specification, measure.bits, measure.predicted_absent
@@ -205,6 +219,29 @@ impl Run<'_> {
         candidates
     }
 
+    /// What an elastic filter is once it has followed lookups of absent keys, and of present ones.
+    fn measure_followed(&self, db: &Db, fresh: &Measure, facts: &TreeFacts) -> Measure {
+        let [absent, uniform] = [Workload::Absent, Workload::Uniform].map(|workload| {
+            self.let_follow(db, Reads::Cached, workload);
+            tree::measure(db, &fresh.specification, facts.entries)
+        });
+        eprintln!("{}: {}: {:.2} bits per entry before lookups", facts.name, fresh.specification, fresh.bits);
+        Measure { predicted_present: uniform.predicted_present, ..absent }
+    }
+
+    /// Untimed lookups that an elastic filter follows, and the changes that it makes for them.
+    fn let_follow(&self, db: &Db, reads: Reads, workload: Workload) {
+        let mut left = HALF_LIVES * (HALF_LIFE_OF_TABLE * tree::tables(db)).max(HALF_LIFE_MIN);
+        for slice in 0..u64::from(WARMING_SLICES) {
+            let sample = self.slice_of_store(db, reads, workload, UNTIMED_SEEDS + slice, self.plan.slice);
+            left = left.saturating_sub(sample.operations as u64);
+            if left == 0 {
+                break;
+            }
+        }
+        db.wait_for_filter_rebuild().expect(WORKS);
+    }
+
     /// A slice of each workload with each filter. Another filter begins in each round.
     fn round(&mut self, db: &Db, facts: &TreeFacts, reads: Reads, round: usize, candidates: &[Candidate]) {
         let mut order: Vec<usize> = (0..candidates.len()).collect();
@@ -215,10 +252,18 @@ impl Run<'_> {
             if let Err(error) = tree::check(db, &self.data, &self.noise, slices as u64) {
                 self.trouble(format!("{}, {}: {error}", facts.name, candidate.specification));
             }
+            let follows = candidate.kind == FilterKind::Elastic;
+            if follows && reads == Reads::Direct {
+                // Uniform ones last: they leave least in the small cache for what is measured.
+                Workload::ALL.into_iter().rev().for_each(|workload| self.let_follow(db, reads, workload));
+            }
             // The first lookups after a change find cold processor caches.
             self.slice(db, reads, Workload::Uniform, 0, self.plan.slice / 4);
             let mut shown = Vec::new();
             for (place, workload) in Workload::ALL.into_iter().enumerate() {
+                if follows && reads == Reads::Cached {
+                    self.let_follow(db, reads, workload);
+                }
                 // No slice looks up what another has just looked up.
                 let seed = (slices * Workload::ALL.len() + place) as u64 + 1;
                 let (sample, false_positives, searches) = self.slice(db, reads, workload, seed, self.plan.slice);

@@ -19,7 +19,7 @@ usage: lookups [OPTIONS]
   --only LIST       trees whose names have one of these parts; names are leveling/LEVELS, tiering/LEVELS,
                     runs/RUNS, and beside: trees with a ratio of 10, with RocksDB's beside them
   --engines LIST    tamarack, or tamarack,rocksdb                                                     [both]
-  --filters LIST    some of bloom,'bloom monkey',blocked,'blocked monkey' beside chucky                [all]
+  --filters LIST    some of bloom,'bloom monkey',blocked,'blocked monkey',elastic beside chucky        [all]
   --entries N       of 16 + 48 bytes                                                             [2,000,000]
   --bits LIST       bits per entry that Chucky is given: its memory is that of the others  [11.7,14.2,17.9]
   --levels LIST     levels of the trees leveling and tiering                                   [3,4,5,6,7,8]

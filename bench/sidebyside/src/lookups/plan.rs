@@ -53,8 +53,8 @@ pub enum Group {
     Runs,
 }
 
-/// A kind of filter, with its allocation of memory to runs. Elastic filters are not among them: a
-/// table keeps the filter that it has when they are chosen, until a compaction rewrites it.
+/// A kind of filter, with its allocation of memory to runs. Elastic filters have none: what tables
+/// get follows lookups.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FilterKind {
     Chucky,
@@ -62,6 +62,7 @@ pub enum FilterKind {
     BloomMonkey,
     Blocked,
     BlockedMonkey,
+    Elastic,
 }
 
 /// Which keys are looked up.
@@ -120,6 +121,18 @@ impl Plan {
         }
     }
 
+    /// The filter with which trees are loaded. All others are made from digests, which tables store
+    /// beside any filter; elastic ones are only there in tables that were written with them. Such a
+    /// table stores twice the bits that were chosen, in units of about three bits, from which all
+    /// smaller elastic filters are loaded too.
+    pub fn loading_filter(&self) -> String {
+        if self.filters.contains(&FilterKind::Elastic) {
+            FilterKind::Elastic.specification(elastic_bits(&self.chucky_bits))
+        } else {
+            FilterKind::Blocked.specification(10.0)
+        }
+    }
+
     /// Memtable size of the trees with a ratio of 10.
     pub fn beside_memtable_bytes(&self) -> u64 {
         self.data.raw_bytes().div_ceil(BESIDE_MEMTABLES).max(4096)
@@ -146,6 +159,11 @@ fn bits(words: &Words) -> Vec<f64> {
             })
         })
         .collect()
+}
+
+/// Bits for which trees are loaded with elastic filters: the most that are compared.
+pub fn elastic_bits(chucky_bits: &[f64]) -> f64 {
+    chucky_bits.iter().copied().fold(0.0, f64::max)
 }
 
 /// The trees of all groups; those that no tree can have are left out.
@@ -233,7 +251,8 @@ impl Group {
 
 impl FilterKind {
     /// Chucky first: its memory is that of the others.
-    pub const ALL: [Self; 5] = [Self::Chucky, Self::Bloom, Self::BloomMonkey, Self::Blocked, Self::BlockedMonkey];
+    pub const ALL: [Self; 6] =
+        [Self::Chucky, Self::Bloom, Self::BloomMonkey, Self::Blocked, Self::BlockedMonkey, Self::Elastic];
 
     /// Its name in tables and on the command line.
     pub fn name(self) -> &'static str {
@@ -243,6 +262,7 @@ impl FilterKind {
             Self::BloomMonkey => "bloom monkey",
             Self::Blocked => "blocked",
             Self::BlockedMonkey => "blocked monkey",
+            Self::Elastic => "elastic",
         }
     }
 
@@ -250,7 +270,7 @@ impl FilterKind {
     pub fn specification(self, bits: f64) -> String {
         let bits = (bits * 1000.0).round() / 1000.0;
         match self {
-            Self::Chucky | Self::Bloom | Self::Blocked => format!("{}:bits={bits}", self.name()),
+            Self::Chucky | Self::Bloom | Self::Blocked | Self::Elastic => format!("{}:bits={bits}", self.name()),
             Self::BloomMonkey => format!("bloom:bits={bits},allocation=monkey"),
             Self::BlockedMonkey => format!("blocked:bits={bits},allocation=monkey"),
         }
@@ -357,5 +377,6 @@ mod tests {
     fn specifications_are_the_engines() {
         assert_eq!(FilterKind::Chucky.specification(14.2), "chucky:bits=14.2");
         assert_eq!(FilterKind::BlockedMonkey.specification(14.123_456), "blocked:bits=14.123,allocation=monkey");
+        assert_eq!(FilterKind::Elastic.specification(elastic_bits(&[11.7, 17.9, 14.2])), "elastic:bits=17.9");
     }
 }

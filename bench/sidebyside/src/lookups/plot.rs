@@ -194,6 +194,7 @@ fn style(kind: FilterKind) -> (usize, usize) {
         FilterKind::BloomMonkey => (1, 0),
         FilterKind::Blocked => (2, 1),
         FilterKind::BlockedMonkey => (2, 0),
+        FilterKind::Elastic => (3, 0),
     }
 }
 

@@ -5,11 +5,11 @@ use std::fmt::Write as _;
 use common::numbers::mib;
 
 use super::contenders::{ContenderFacts, TREE};
-use super::plan::{FilterKind, Group, Workload};
+use super::plan::{FilterKind, Group, Workload, elastic_bits};
 use super::plot::{Plot, of_group};
 use super::summary::{Cell, Comparison, Figure, Rates, Verdict, better_from, cells, compare};
 use super::tree::TreeFacts;
-use super::{Measured, Results};
+use super::{HALF_LIVES, Measured, Results, WARMING_SLICES};
 use crate::plan::Reads;
 use crate::stores::BLOCK_BYTES;
 use crate::table::{count, table, times};
@@ -537,14 +537,31 @@ fn acceptance(results: &Results) -> String {
     )
 }
 
+/// How elastic filters came into the tables, and what they were given time for.
+fn of_elastic(results: &Results) -> String {
+    format!(
+        "* Elastic filters are units of about three bits per entry that tables store when they are written, beside the digests of which all other filters are made. Trees were loaded with `{}`, whose tables store twice these bits: that is the most a table can have. A unit's memory includes 80 bytes that it takes beside its bits. \
+         Units come and go with the lookups that reach a table, and begin anew whenever the filter changes. So elastic filters, and no others, get untimed lookups: cached, before each slice, of its workload; direct, before all slices, of each workload in turn, the uniform one last, so that the small cache is as other filters find it. \
+         These are {HALF_LIVES} half-lives of what the engine remembers (2,048 lookups for each table, 32,768 at least), or as many as {WARMING_SLICES} slices make, which direct reads do not reach in trees of many tables. Units also change during slices. Elastic bits and predictions in the tables are those after lookups of absent keys, and for present keys after uniform ones.\n\
+         ",
+        FilterKind::Elastic.specification(elastic_bits(&results.chucky_bits))
+    )
+}
+
 fn settings(results: &Results) -> String {
-    let kinds: Vec<String> =
-        FilterKind::ALL.map(|kind| format!("{} (`{}`)", kind.name(), kind.specification(10.0))).to_vec();
+    let is_there = |kind: &FilterKind| results.filters.iter().any(|facts| facts.filter == kind.name());
+    let kinds: Vec<String> = FilterKind::ALL
+        .into_iter()
+        .filter(is_there)
+        .map(|kind| format!("{} (`{}`)", kind.name(), kind.specification(10.0)))
+        .collect();
+    let elastic = if is_there(&FilterKind::Elastic) { of_elastic(results) } else { String::new() };
     format!(
         "## Settings and method\n\n\
          * A tree is loaded once, in random order of keys, memtable by memtable: each is flushed by hand, and its compactions end before the next begins. So a level has all runs that it can have at rest, or with leveling all of its entries in one. \
          `runs` are trees of two levels, with T one above the runs of the last. 274 runs are those of `qlsm-bush:T=2,X=2` in four levels; that tree itself is not measured, since its first level becomes one run when nothing was flushed for some seconds.\n\
-         * Filters, given 10 bits: {}. They are changed in the open database (`Db::set_filter`), by way of `none`, since a table otherwise keeps a filter that is as good; `Db::wait_for_filter_rebuild` has returned before anything is measured. Elastic filters are not measured: tables that were loaded with other filters keep these when elastic ones are chosen.\n\
+         * Filters, given 10 bits: {}. They are changed in the open database (`Db::set_filter`), by way of `none`, since a table otherwise keeps a filter that is as good; `Db::wait_for_filter_rebuild` has returned before anything is measured.\n\
+         {elastic}\
          * Equal memory: Chucky is given its bits first; what it then takes (`memory.filters_bytes`), divided by the entries, is what the others get. It has just been made then, with buckets for an eighth more entries than there are; while a tree grows it has fewer on the mean, so that its specification says less than was measured. Their bits are raised or lowered until their memory is within 0.3 % of that, or as near as {} tries come: an allocation leaves memory \
          for runs that are not there.\n\
          * Cached: a cache of twice the data, and every entry was looked up before. Direct: direct I/O, a cache of {} KiB, a sixteenth of the data, and Zipfian lookups before. Indexes are in memory in both. Blocks of {BLOCK_BYTES} bytes, two background threads, which have nothing to do meanwhile.\n\
@@ -577,6 +594,22 @@ mod tests {
         assert_eq!(cells("| absent keys")[..2], ["absent keys", "5"]);
         assert!(text.contains("**0.50** of blocked"), "{text}");
         assert!(!text.contains("ratio of 10") && !text.contains("leveling by levels"), "{text}");
+    }
+
+    /// Settings tell how elastic filters were measured if they were, and name no other kinds than
+    /// those of the report.
+    #[test]
+    fn settings_name_what_was_measured() {
+        let mut results = results(2);
+        let text = settings(&results);
+        assert!(text.contains("blocked (`blocked:bits=10`)") && !text.contains("lastic"), "{text}");
+        results.filters[1].filter = FilterKind::Elastic.name().to_owned();
+        let text = settings(&results);
+        assert!(
+            text.contains("\n* Elastic filters are units") && text.contains("loaded with `elastic:bits=14.2`"),
+            "{text}"
+        );
+        assert!(text.contains("32,768 at least") && text.contains("\n* Equal memory"), "{text}");
     }
 
     /// By hand: two rounds of each filter have six orders, three have 20.

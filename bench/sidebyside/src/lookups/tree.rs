@@ -17,9 +17,6 @@ use crate::stores::{BLOCK_BYTES, MEMTABLES, Seen, Store};
 
 pub const WORKS: &str = "tamarack works";
 
-/// The filter with which trees are loaded: the cheapest one whose tables have digests.
-const LOADING_FILTER: &str = "blocked:bits=10";
-
 /// Memory for the indexes of all tables: what is read from storage are data blocks.
 const INDEX_BYTES: u64 = 64 << 20;
 
@@ -70,7 +67,7 @@ pub fn open(dir: &Path, plan: &Plan, reads: Reads, policy: &str, memtable_bytes:
 /// after it, so that its runs are those of the model.
 pub fn load(dir: &Path, plan: &Plan, tree: &TreePlan, noise: &[u8]) -> TreeFacts {
     let (data, memtable_bytes) = (&plan.data, tree.memtable_bytes(&plan.data));
-    let db = open(dir, plan, Reads::Cached, &tree.policy, memtable_bytes, Some(LOADING_FILTER));
+    let db = open(dir, plan, Reads::Cached, &tree.policy, memtable_bytes, Some(&plan.loading_filter()));
     let (began, mut told, mut key) = (Instant::now(), Instant::now(), Vec::new());
     for memtable in 0..tree.memtables {
         for number in tree.share(data, memtable) {
@@ -140,6 +137,11 @@ pub fn set_filter(db: &Db, specification: &str, entries: u64) -> Measure {
     db.wait_for_filter_rebuild().expect(WORKS);
     db.set_filter(specification).expect(WORKS);
     db.wait_for_filter_rebuild().expect(WORKS);
+    measure(db, specification, entries)
+}
+
+/// The filter that a tree has.
+pub fn measure(db: &Db, specification: &str, entries: u64) -> Measure {
     let bytes = filter_bytes(db);
     let runs: Vec<RunStats> = db.stats().levels.into_iter().flat_map(|level| level.runs).collect();
     let rates: Vec<(u64, f64)> = runs.iter().map(|run| (run.entries, run.filter_fpr)).collect();
@@ -149,6 +151,11 @@ pub fn set_filter(db: &Db, specification: &str, entries: u64) -> Measure {
         predicted_absent: rates.iter().map(|(_, rate)| rate).sum(),
         predicted_present: predicted_present(&rates),
     }
+}
+
+/// Tables of all runs.
+pub fn tables(db: &Db) -> u64 {
+    db.stats().levels.iter().map(|level| level.total().tables).sum()
 }
 
 /// Memory of filters. That of a filter which was replaced is released a little later.

@@ -184,6 +184,16 @@ struct Class {
     tables: Option<u16>,
 }
 
+/// What the code of a LID is made of.
+#[derive(Clone, Copy, Debug)]
+struct LidCode {
+    class: u8,
+    /// Those of its class.
+    fingerprint_bits: u8,
+    /// Its place in the class.
+    number: u16,
+}
+
 /// A frequent group, as lookups need it.
 #[derive(Clone, Copy, Debug)]
 struct Row {
@@ -237,15 +247,6 @@ impl Lengths {
             (length > 0).then_some(Alike { length, count, place })
         })
     }
-
-    /// The fingerprints in a bucket, from the last slot's on.
-    #[inline]
-    fn fingerprints(self, bits: u64) -> impl Iterator<Item = u16> {
-        let of_alike = move |Alike { length, count, place }| {
-            (0..count).map(move |number| (bits >> (place + number * length) & ((1 << length) - 1)) as u16)
-        };
-        self.iter().flat_map(of_alike)
-    }
 }
 
 impl Alike {
@@ -296,8 +297,7 @@ static LAST_BITS: [[u64; SLOTS_MAX + 1]; 32] = {
 pub struct Code {
     slots: usize,
     classes: Vec<Class>,
-    /// The class of each LID.
-    class_of: Vec<u8>,
+    lids: Vec<LidCode>,
     /// The first bucket of each row; last, that of rare buckets.
     thresholds: Vec<u64>,
     rows: Vec<Row>,
@@ -355,7 +355,7 @@ impl Code {
         lengths: &[u32],
         binomials: Binomials,
     ) -> Self {
-        let (mut classes, mut class_of) = (Vec::<Class>::with_capacity(lids.len()), Vec::new());
+        let (mut classes, mut codes) = (Vec::<Class>::with_capacity(lids.len()), Vec::new());
         let mut all_tables = Vec::new();
         for (class, (&lids, &fingerprint_bits)) in lids.iter().zip(lengths).enumerate() {
             let like = classes.iter().find(|class| class.lids == lids);
@@ -363,8 +363,9 @@ impl Code {
             if like.is_none() && lids > 1 {
                 all_tables.extend((2..=slots).map(|count| binomials.table(lids.into(), count)));
             }
-            classes.push(Class { first_lid: class_of.len() as u16, lids, fingerprint_bits, tables });
-            class_of.resize(class_of.len() + usize::from(lids), class as u8);
+            classes.push(Class { first_lid: codes.len() as u16, lids, fingerprint_bits, tables });
+            let (class, fingerprint_bits) = (class as u8, fingerprint_bits as u8);
+            codes.extend((0..lids).map(|number| LidCode { class, fingerprint_bits, number }));
         }
         let bits_of = |group: Counts| lengths::fingerprint_bits(group, lengths);
         // The shortest codewords first.
@@ -389,7 +390,7 @@ impl Code {
         let heads =
             first_of_heads.map(|bits| (thresholds.partition_point(|&first| first <= bits) - 1) as u16).collect();
         let rows = frequent.iter().map(row).collect();
-        Self { slots, classes, class_of, thresholds, rows, heads, row_of, tables: all_tables, binomials }
+        Self { slots, classes, lids: codes, thresholds, rows, heads, row_of, tables: all_tables, binomials }
     }
 
     /// The number of slots of a bucket.
@@ -413,7 +414,7 @@ impl Code {
     /// # Panics
     /// If the code has no such LID.
     pub fn fingerprint_bits_of(&self, lid: u16) -> u32 {
-        self.classes[usize::from(self.class_of[usize::from(lid)])].fingerprint_bits
+        self.lids[usize::from(lid)].fingerprint_bits.into()
     }
 
     /// The fingerprint of a key. Its first bits are never all zeros, as those of empty slots are.
@@ -427,15 +428,13 @@ impl Code {
     /// # Panics
     /// If the code has no such LID.
     pub fn slot(&self, lid: u16, fingerprint: Fingerprint) -> BucketSlot {
-        let class = self.class_of[usize::from(lid)];
-        BucketSlot { lid, fingerprint: fingerprint.prefix(self.classes[usize::from(class)].fingerprint_bits) }
+        BucketSlot { lid, fingerprint: fingerprint.prefix(self.fingerprint_bits_of(lid)) }
     }
 
     /// The first [`FINGERPRINT_BITS_MIN`] bits of a slot's fingerprint, which lead to its key's
     /// other bucket.
     pub fn first_bits(&self, slot: BucketSlot) -> u16 {
-        let class = &self.classes[usize::from(self.class_of[usize::from(slot.lid)])];
-        slot.fingerprint >> (class.fingerprint_bits - FINGERPRINT_BITS_MIN)
+        slot.fingerprint >> (self.fingerprint_bits_of(slot.lid) - FINGERPRINT_BITS_MIN)
     }
 
     /// The 64 bits of `bucket`.
@@ -445,34 +444,35 @@ impl Code {
     pub fn encode(&self, bucket: &Bucket) -> Encoded {
         let slots = bucket.slots();
         assert_eq!(slots.len(), self.slots, "a bucket of another code");
-        let class_of = |slot: &BucketSlot| usize::from(self.class_of[usize::from(slot.lid)]);
-        let counts = slots.iter().fold(Counts::default(), |counts, slot| counts.plus(class_of(slot), 1));
-        let Some(row) = self.row_with(counts) else {
-            let rank = self.binomials.rank(slots.iter().map(|slot| slot.lid.into()));
-            let mut fingerprints = [0; SLOTS_MAX];
-            for (fingerprint, slot) in fingerprints.iter_mut().zip(slots) {
-                *fingerprint = slot.fingerprint;
+        let (mut counts, mut fingerprints, mut rank, mut combinations) = (Counts::default(), 0, 0, 1);
+        // Those of the slots of one class, which follow each other.
+        let (mut class_now, mut count, mut own_rank) = (0, 0, 0);
+        for slot in slots {
+            let LidCode { class, fingerprint_bits, number } = self.lids[usize::from(slot.lid)];
+            if class != class_now {
+                rank += combinations * own_rank;
+                combinations *= self.binomials.count(self.classes[usize::from(class_now)].lids.into(), count);
+                (class_now, count, own_rank) = (class, 0, 0);
             }
-            return Encoded::Rare(self.first_rare() + rank, fingerprints);
-        };
-        let (mut rank, mut combinations, mut fingerprints, mut rest) = (0, 1, 0, slots);
-        for (class, count) in counts.iter() {
-            let Class { first_lid, lids, fingerprint_bits, .. } = self.classes[class];
-            let (own, others) = rest.split_at(count);
-            if lids > 1 {
-                rank += combinations * self.binomials.rank(own.iter().map(|slot| usize::from(slot.lid - first_lid)));
-                combinations *= self.binomials.count(lids.into(), count);
-            }
-            for slot in own {
-                assert!(
-                    u32::from(slot.fingerprint) >> fingerprint_bits == 0,
-                    "{slot:?} has more than {fingerprint_bits} bits"
-                );
-                fingerprints = fingerprints << fingerprint_bits | u64::from(slot.fingerprint);
-            }
-            rest = others;
+            own_rank += self.binomials.term(number.into(), count);
+            count += 1;
+            counts = counts.plus(class.into(), 1);
+            assert!(
+                u32::from(slot.fingerprint) >> fingerprint_bits == 0,
+                "{slot:?} has more than {fingerprint_bits} bits"
+            );
+            fingerprints = fingerprints << fingerprint_bits | u64::from(slot.fingerprint);
         }
-        Encoded::Frequent(self.thresholds[row] + (rank << self.rows[row].lengths.sum()) + fingerprints)
+        rank += combinations * own_rank;
+        if let Some(row) = self.row_with(counts) {
+            return Encoded::Frequent(self.thresholds[row] + (rank << self.rows[row].lengths.sum()) + fingerprints);
+        }
+        let rank = self.binomials.rank(slots.iter().map(|slot| slot.lid.into()));
+        let mut fingerprints = [0; SLOTS_MAX];
+        for (fingerprint, slot) in fingerprints.iter_mut().zip(slots) {
+            *fingerprint = slot.fingerprint;
+        }
+        Encoded::Rare(self.first_rare() + rank, fingerprints)
     }
 
     /// What the slots of a bucket contain, or `None` if the bucket is rare.
@@ -480,9 +480,13 @@ impl Code {
         let row = self.row(bits)?;
         let mut bucket = Bucket::empty(self.slots);
         let lids = self.lids_of_row(bits, row);
-        let fingerprints = self.rows[row].lengths.fingerprints(bits);
-        for ((slot, lid), fingerprint) in bucket.slots[..self.slots].iter_mut().zip(lids).rev().zip(fingerprints) {
-            *slot = BucketSlot { lid, fingerprint };
+        let (mut rest, mut next) = (bits, self.slots);
+        for Alike { length, count, .. } in self.rows[row].lengths.iter() {
+            for _ in 0..count {
+                next -= 1;
+                bucket.slots[next] = BucketSlot { lid: lids[next], fingerprint: (rest & ((1 << length) - 1)) as u16 };
+                rest >>= length;
+            }
         }
         Some(bucket)
     }
@@ -495,7 +499,7 @@ impl Code {
     pub fn decode_rare(&self, bits: u64, fingerprints: &[u16; SLOTS_MAX]) -> Bucket {
         let rank = bits.checked_sub(self.first_rare()).unwrap_or_else(|| panic!("{bits:#x} is no rare bucket"));
         let mut lids = [0; SLOTS_MAX];
-        self.binomials.unrank(rank, self.class_of.len(), &mut lids[..self.slots]);
+        self.binomials.unrank(rank, self.lids.len(), &mut lids[..self.slots]);
         let mut bucket = Bucket::empty(self.slots);
         for (slot, (&lid, &fingerprint)) in bucket.slots.iter_mut().zip(lids.iter().zip(fingerprints)).take(self.slots)
         {
@@ -587,7 +591,7 @@ impl Code {
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>()
             + size_of_val(&*self.classes)
-            + size_of_val(&*self.class_of)
+            + size_of_val(&*self.lids)
             + size_of_val(&*self.thresholds)
             + size_of_val(&*self.rows)
             + size_of_val(&*self.heads)

@@ -46,7 +46,13 @@ impl Binomials {
 
     /// The rank of a combination, in ascending order.
     pub(super) fn rank(&self, numbers: impl Iterator<Item = usize>) -> u64 {
-        numbers.enumerate().map(|(i, number)| self.rows[number + i][i + 1]).sum()
+        numbers.enumerate().map(|(i, number)| self.term(number, i)).sum()
+    }
+
+    /// What the number at place `i` adds to the rank.
+    #[inline]
+    pub(super) fn term(&self, number: usize, i: usize) -> u64 {
+        self.rows[number + i][i + 1]
     }
 
     /// The combination of rank `rank`, in ascending order: numbers below `v`, as many as `numbers`

@@ -149,7 +149,7 @@ struct OpenPart {
 pub(super) enum Reached {
     /// Within a table.
     Pause,
-    /// At a full table, which can be handed over up to this key.
+    /// At a full table, or with full lists of keys: all up to this key can be handed over.
     Border(Key),
     /// At the end of the range.
     End,
@@ -284,8 +284,8 @@ impl JobPart {
         Self { job, task, range, moved, table_bytes, filter, copied, again, has_begun, written, open, read_ahead }
     }
 
-    /// Copies for a few milliseconds, until a table is full, or to the end of the range. `tree` is
-    /// the present version.
+    /// Copies for a few milliseconds, until a table or the lists of keys are full, or to the end of
+    /// the range. `tree` is the present version.
     pub(super) fn copy(
         &mut self,
         env: &dyn Env,
@@ -312,7 +312,9 @@ impl JobPart {
         let end = self.range.to.as_deref().filter(|_| matches!(self.task, Task::Flush { .. }));
         let is_within = |entry: &Entry<'_>| end.is_none_or(|end| entry.key < end);
         while let Some(entry) = open.entries.entry().filter(is_within) {
-            let has_full_lists = || open.lists.as_ref().is_some_and(|lists| lists.are_full_before(entry.key));
+            let is_small = || open.output.open_bytes().is_some_and(|bytes| bytes < self.table_bytes / WHOLE_SHARE);
+            let has_full_lists =
+                || open.lists.as_ref().is_some_and(|lists| lists.are_full_before(entry.key, is_small()));
             if open.output.is_full_before(entry.key) || can_hand_over && has_full_lists() {
                 if can_hand_over {
                     return Ok(Copied { reached: Reached::Border(Key::from(entry.key)), bytes: copied });

@@ -26,6 +26,9 @@ use crate::memory::{Account, Charge, MemoryPart};
 /// some 25 ms then.
 const KEYS_MAX: usize = 128 << 10;
 
+/// How many times as many there may be rather than that a small table ends.
+const FOR_SMALL: usize = 4;
+
 /// The keys of a part since its last handover. See the module's documentation.
 #[derive(Debug)]
 pub(super) struct KeyLists {
@@ -59,8 +62,8 @@ impl KeyLists {
         let charge = account.charge(MemoryPart::Compactions, 0);
         let (inserts, relabels, removes) = (Vec::new(), Vec::new(), Vec::new());
         let (key, having, is_kept) = (Vec::new(), Vec::new(), false);
-        // The unit that they become takes as much again; and the last key must not make them
-        // double.
+        // The unit that they become takes as much again. A little less than a power of two, which
+        // one list alone would double for at the last key.
         let keys_max = account.building_bytes_max() as usize / 2 / size_of::<(Digest, u16)>();
         let keys_max = keys_max.min(KEYS_MAX) / 8 * 7;
         Self { epoch, inserts, relabels, removes, inputs, owner, key, having, is_kept, keys_max, charge }
@@ -85,9 +88,11 @@ impl KeyLists {
     }
 
     /// True if the lists have so many keys that what was merged is to be handed over, and `key` is
-    /// another than that noted last.
-    pub(super) fn are_full_before(&self, key: &[u8]) -> bool {
-        self.inserts.len() + self.relabels.len() + self.removes.len() >= self.keys_max && self.key != key
+    /// another than that noted last. If the table being built `is_small`, they may have
+    /// [`FOR_SMALL`] times as many before.
+    pub(super) fn are_full_before(&self, key: &[u8], is_small: bool) -> bool {
+        let keys_max = if is_small { FOR_SMALL * self.keys_max } else { self.keys_max };
+        self.inserts.len() + self.relabels.len() + self.removes.len() >= keys_max && self.key != key
     }
 
     /// Completes the lists, and puts them in the order of digests: the key that was noted last has

@@ -160,6 +160,11 @@ impl OutputContext {
 }
 
 impl CompactionOutput {
+    /// The bytes of the table being built, if there is one.
+    pub fn open_bytes(&self) -> Option<u64> {
+        self.open.as_ref().map(TableBuilder::file_bytes)
+    }
+
     /// Returns true if the table being built has reached its size and can end before `key`.
     pub fn is_full_before(&self, key: &[u8]) -> bool {
         let building_max = self.output_context.account().building_bytes_max();

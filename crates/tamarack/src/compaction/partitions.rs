@@ -33,10 +33,10 @@ pub(super) const BUCKETS_MAX: usize = 8192;
 /// The least buckets of a partition.
 pub(super) const BUCKETS_MIN: usize = 16;
 
-/// The upper bound on the entries of partitions that are made at a time.
+/// The upper bound on the entries of partitions that are made at a time, unless one has more.
 const ENTRIES_AT_A_TIME: u64 = 128 << 10;
 
-/// The upper bound on the digests that are read before a unit begins.
+/// Digests that are read before a unit begins: no more are begun with.
 const AHEAD_MAX: u64 = 8 * ENTRIES_AT_A_TIME;
 
 /// The partitions of a tree's filter.
@@ -179,8 +179,7 @@ impl Partitions {
         let has_cut = tables.iter().any(|table| !table.is_whole);
         let mut made: Vec<FilterEntries> =
             wanted.iter().map(|(_, entries)| Vec::with_capacity(*entries as usize)).collect();
-        let entries: usize = made.iter().map(Vec::capacity).sum();
-        let _charge = self.account.charge(MemoryPart::Compactions, entries * size_of::<(Digest, Lid)>());
+        let mut charge = self.account.charge(MemoryPart::Compactions, 0);
         let mut lost = Vec::new();
         for ListedTable { lid, table, is_whole } in tables {
             let read = match ahead.of(table.id(), (first, last)) {
@@ -202,6 +201,7 @@ impl Partitions {
                 keys = others;
                 made.extend(own.iter().filter(|key| is_left(**key)).map(|key| (*key, lid)));
             }
+            charge.set(made.iter().map(|made| made.capacity() * size_of::<(Digest, Lid)>()).sum());
         }
         let is_listed = |lid: Lid| !lost.contains(&lid);
         let mut after = directory;

@@ -12,7 +12,8 @@
 //! A [`Unit`] is a change of the filter together with the edit that it belongs to, from the first
 //! entry inserted to the last one changed. One lock, the **gate**, is held meanwhile, and while the
 //! filter worker makes partitions: then entries and state agree, and a partition can be made from
-//! the digests of the runs of the state. A unit takes some milliseconds. Lookups never wait.
+//! the digests of the runs of the state. A unit takes milliseconds, some 25 at most but for flushes
+//! of more keys. Lookups never wait.
 //!
 //! A partition that has too few buckets for what a unit inserts is made anew before, larger by
 //! about an eighth, or in two halves. All partitions grow alike, so those eighths are of different
@@ -81,7 +82,7 @@ pub(super) struct TreeFilter {
 struct Gate {
     /// The number of the last filter.
     epoch: u64,
-    /// Partitions that are to be made anew, to get rid of so many leftovers.
+    /// Partitions that are to be made anew, to get rid of so many leftovers, or to become smaller.
     remaking: Vec<(Interval, u64)>,
     leftovers: u64,
 }
@@ -366,7 +367,10 @@ impl TreeFilter {
         let is_sparse = |buckets: usize, entries| buckets > BUCKETS_MIN && 2 * entries < entries_max(slots, buckets);
         let counted = partitions.map(|(interval, partition)| (interval, partition.buckets(), partition.entries()));
         let sparse = counted.filter(|(_, buckets, entries)| is_sparse(*buckets, *entries));
-        sparse.map(|(interval, _, entries)| (interval, entries)).collect()
+        let sparse: Vec<(Interval, u64)> = sparse.map(|(interval, _, entries)| (interval, entries)).collect();
+        // The compaction of a range is none of the tree's, but cuts tables.
+        let tables = || self.tree.level_ids(|ids| listed_tables(of(ids), state.tree()));
+        if sparse.is_empty() || tables().iter().any(|table| !table.is_whole) { Vec::new() } else { sparse }
     }
 
     /// True if entries of keys that are in no run any more are worth making all partitions anew.
@@ -387,15 +391,14 @@ impl TreeFilter {
     pub(super) fn is_settled(&self, choice: FilterChoice, shape: &Shape) -> bool {
         let FilterChoice::Tree { bits_per_entry } = choice else { return self.epoch().is_none() };
         let (slots, state) = (chucky::slots(bits_per_entry), self.tree.pin_scan());
-        let is_sparse = !self.sparse().is_empty();
-        !is_sparse
-            && self.tree.level_ids(|ids| {
-                ids.as_ref().is_some_and(|ids| {
-                    let is_ready = || ids.directory.partitions().all(|(_, partition)| partition.is_some());
-                    let all_listed = || ids.arriving.is_none() && next_to_list(ids, state.tree()).is_none();
-                    ids.code.slots() == slots && ids.fits(shape, state.tree()) && all_listed() && is_ready()
-                })
+        let has_all = self.tree.level_ids(|ids| {
+            ids.as_ref().is_some_and(|ids| {
+                let is_ready = || ids.directory.partitions().all(|(_, partition)| partition.is_some());
+                let all_listed = || ids.arriving.is_none() && next_to_list(ids, state.tree()).is_none();
+                ids.code.slots() == slots && ids.fits(shape, state.tree()) && all_listed() && is_ready()
             })
+        });
+        has_all && self.sparse().is_empty()
     }
 
     fn entries_of_tree(&self) -> u64 {

@@ -505,13 +505,15 @@ impl Partition {
     pub fn empty_stash(&self, place_of: impl Fn(Digest) -> Place) {
         let _entries = self.entries.lock();
         let mut stash = self.stash.load_full();
-        for entry in self.stash.load_full().0.iter().copied() {
+        let is_put = |entry: u64| {
             let (lid, place) = (entry as u16, place_of(Digest::from_stored(entry & !0xFFFF)));
-            if self.is_crowded(place) || !self.put(place, self.code.slot(lid, place.fingerprint)) {
-                continue;
-            }
+            !self.is_crowded(place) && self.put(place, self.code.slot(lid, place.fingerprint))
+        };
+        let left: Vec<u64> = stash.0.iter().copied().filter(|entry| !is_put(*entry)).collect();
+        if left.len() < stash.0.len() {
+            // All copies come before the count, and the removals after it.
             self.count_move();
-            assert!(Arc::make_mut(&mut stash).remove(place.digest, lid), "{place:?} is in the stash");
+            Arc::make_mut(&mut stash).0 = left;
             self.set_stash(&stash);
         }
     }

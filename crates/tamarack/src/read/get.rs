@@ -68,47 +68,33 @@ pub(super) type Visit<'a> = &'a mut dyn FnMut(Entry<'_>, &dyn Fn(&[u8]) -> Value
 
 /// Visits the versions of the query's key, youngest first, until `visit` breaks, and counts the
 /// work.
+#[inline]
 fn counted_fold(state: &State, query: Query<'_>, counters: &LookupCounters, visit: Visit<'_>) -> Result<()> {
-    let mine = counters.mine();
-    mine.tally.begin(1);
-    let sample = mine.sampler.picks().then(|| SampledLookup::begin(counters, &mine.tally));
-    let decided = fold(state, query, &mine.tally, visit)?;
-    if let Some(sample) = sample {
-        sample.end(state, query, counters, &mine.tally, decided);
-    }
-    Ok(())
-}
-
-/// The source that decided a lookup.
-#[derive(Clone, Copy)]
-enum Decided<'a> {
-    Memtable,
-    Run(&'a Run),
-    Nothing,
-}
-
-fn fold<'a>(state: &'a State, query: Query<'_>, tally: &LookupTally, visit: Visit<'_>) -> Result<Decided<'a>> {
-    if fold_memtables(state, query, visit).is_break() {
-        return Ok(Decided::Memtable);
-    }
-    if let Some(range_delete) = state.tree().range_deletes().first() {
-        match *range_delete {}
-    }
     if state.filter().is_some() {
-        return fold_filtered(state, query, tally, visit);
+        return fold_filtered(state, query, counters, visit);
     }
-    let filters = Filters::pin(state);
-    let mut candidates = filters.all_runs(state, query);
-    fold_runs(|| candidates.next(tally), query, tally, visit)
+    fold_unfiltered(state, query, counters, visit)
 }
 
-/// The rest of [`fold`] if there is a filter over the whole tree: a function of its own, `cold` for
-/// the compiler, so that the other one stays small. So is [`fold_candidates`], which most absent
-/// keys do not need.
-#[cold]
+/// [`counted_fold`] if each table has its own filter.
 #[inline(never)]
-fn fold_filtered<'a>(state: &'a State, query: Query<'_>, tally: &LookupTally, visit: Visit<'_>) -> Result<Decided<'a>> {
-    if Filters::exclude_all(state, query) { Ok(Decided::Nothing) } else { fold_candidates(state, query, tally, visit) }
+fn fold_unfiltered(state: &State, query: Query<'_>, counters: &LookupCounters, visit: Visit<'_>) -> Result<()> {
+    counted(state, query, counters, visit, |tally, visit| {
+        let filters = Filters::pin(state);
+        let mut candidates = filters.all_runs(state, query);
+        fold_runs(|| candidates.next(tally), query, tally, visit)
+    })
+}
+
+/// [`counted_fold`] if there is a filter over the whole tree: a function of its own, so that the
+/// other one stays small.
+#[inline(never)]
+fn fold_filtered(state: &State, query: Query<'_>, counters: &LookupCounters, visit: Visit<'_>) -> Result<()> {
+    counted(state, query, counters, visit, |tally, visit| {
+        // Most absent keys need no more.
+        let is_absent = Filters::exclude_all(state, query);
+        if is_absent { Ok(Decided::Nothing) } else { fold_candidates(state, query, tally, visit) }
+    })
 }
 
 #[inline(never)]
@@ -121,6 +107,40 @@ fn fold_candidates<'a>(
     let filters = Filters::pin(state);
     let mut candidates = filters.candidates(state, query);
     fold_runs(|| candidates.next(tally), query, tally, visit)
+}
+
+/// Counts a lookup in the memtables, and by `fold` in the runs.
+#[inline(always)]
+fn counted<'a>(
+    state: &'a State,
+    query: Query<'_>,
+    counters: &LookupCounters,
+    visit: Visit<'_>,
+    fold: impl FnOnce(&LookupTally, Visit<'_>) -> Result<Decided<'a>>,
+) -> Result<()> {
+    let mine = counters.mine();
+    mine.tally.begin(1);
+    let sample = mine.sampler.picks().then(|| SampledLookup::begin(counters, &mine.tally));
+    let decided = if fold_memtables(state, query, visit).is_break() {
+        Decided::Memtable
+    } else {
+        if let Some(range_delete) = state.tree().range_deletes().first() {
+            match *range_delete {}
+        }
+        fold(&mine.tally, visit)?
+    };
+    if let Some(sample) = sample {
+        sample.end(state, query, counters, &mine.tally, decided);
+    }
+    Ok(())
+}
+
+/// The source that decided a lookup.
+#[derive(Clone, Copy)]
+enum Decided<'a> {
+    Memtable,
+    Run(&'a Run),
+    Nothing,
 }
 
 #[inline(always)]

@@ -273,8 +273,8 @@ impl LevelIds {
     /// Raises the generation to `edit`, before entries are changed that states before that edit
     /// need.
     pub fn raise_generation(&self, edit: EditNumber) {
-        // Pairs with the load in `FilterView::find`: whoever sees an entry changed, which is stored
-        // with release, sees this.
+        // Pairs with the load in `FilterView::is_young_enough`: whoever sees an entry changed,
+        // which is stored with release, sees this.
         self.generation.fetch_max(edit.0, Ordering::Release);
     }
 

@@ -132,7 +132,7 @@ impl Scheduler {
         schedule.speed.copied(bytes, is_flush, memtable_bytes, self.env.now());
     }
 
-    /// Copies, and hands over a full table.
+    /// Copies, and hands over what is done at a border.
     fn advance(&self, part: &mut JobPart) -> Result<Advanced> {
         if !part.moved.is_empty() {
             return Ok(Advanced { bytes: 0, reached: Reached::End });
