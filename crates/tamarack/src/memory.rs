@@ -368,7 +368,8 @@ impl Account {
     }
 
     /// The upper bound on the digests and fences of one table in progress. A table that reaches it
-    /// ends at the next key.
+    /// ends at the next key. Lists of keys and digests for a filter over the whole tree keep to it,
+    /// too, or to a part of it.
     pub fn building_bytes_max(&self) -> u64 {
         (self.budget.total_bytes / 32).max(256 << 10)
     }

@@ -77,7 +77,6 @@ options! {
         /// and 1 MiB, for allocations of a single call and until the cache has shrunk, and, while
         /// values near the largest size are written, by up to four of them per background thread. A
         /// process that reads many blocks at once keeps another 4 MiB, shared by all its databases.
-        /// With one filter over the whole tree it may be 2 MiB more, while parts of that are made.
         /// If filters, indexes and pinned memory alone exceed the budget, the database goes on, and
         /// [`crate::MemoryStats::over_bytes`] shows by how much.
         ///

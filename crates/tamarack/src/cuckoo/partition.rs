@@ -265,6 +265,11 @@ fn matching(code: &Code, bucket: &Bucket, fingerprint: Fingerprint) -> usize {
     bucket.slots().iter().filter(|slot| code.slot(slot.lid, fingerprint) == **slot).count()
 }
 
+/// The first bits of each slot's fingerprint ([`Code::first_bits`]).
+fn first_bits(code: &Code, bucket: &Bucket) -> [u16; SLOTS_MAX] {
+    std::array::from_fn(|number| bucket.slots().get(number).map_or(0, |slot| code.first_bits(*slot)))
+}
+
 /// Some thousand buckets, and what did not fit into them.
 #[derive(Debug)]
 pub struct Partition {
@@ -315,13 +320,8 @@ impl Partition {
             let mut way = emptier(place, |at| plain[at].empty_slots()).map(|bucket| (Vec::new(), bucket));
             if way.is_none() && !is_crowded(&this.code, place, |at| matching(&this.code, &plain[at], place.fingerprint))
             {
-                let first_bits = |bucket: usize| {
-                    let mut all = [0; SLOTS_MAX];
-                    let of_slots = plain[bucket].slots().iter().map(|slot| this.code.first_bits(*slot));
-                    all.iter_mut().zip(of_slots).for_each(|(all, of_slot)| *all = of_slot);
-                    all
-                };
-                let has_space = |bucket: usize| plain[bucket].empty_slots() > 0;
+                let first_bits = |at: usize| first_bits(&this.code, &plain[at]);
+                let has_space = |at: usize| plain[at].empty_slots() > 0;
                 way = find_way(this.code.slots(), &this.offsets, place, first_bits, (|_| (), has_space));
             }
             let Some((moves, mut to)) = way else { return stash.insert(place.digest, lid) };
@@ -401,6 +401,7 @@ impl Partition {
     /// orders that the module states.
     pub fn candidates(&self, place: Place) -> Candidates {
         loop {
+            // Pairs with `count_move`.
             let moves = self.moves.load(Ordering::Acquire);
             let mut candidates = Candidates::default();
             for bucket in place.distinct() {
@@ -613,11 +614,7 @@ impl Partition {
     fn make_space(&self, place: Place, slot: BucketSlot) -> bool {
         let first_bits = |bucket: usize| {
             let bits = self.buckets[bucket].load(Ordering::Relaxed);
-            self.code.first_bits_of_slots(bits).unwrap_or_else(|| {
-                let bucket = self.bucket(bucket);
-                let of_slot = |number| bucket.slots().get(number).map_or(0, |slot| self.code.first_bits(*slot));
-                std::array::from_fn(of_slot)
-            })
+            self.code.first_bits_of_slots(bits).unwrap_or_else(|| first_bits(&self.code, &self.bucket(bucket)))
         };
         let has_space = |bucket: usize| self.empty_slots(bucket) > 0;
         let parts = (|bucket| self.touch(bucket), has_space);

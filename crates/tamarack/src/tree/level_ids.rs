@@ -212,8 +212,8 @@ impl LevelIds {
     }
 
     /// No entry has the LID of an input of what was handed over. True if lookups gain by a state
-    /// without these aliases: one is the LID of another run as well, whose keys and false positives
-    /// they lead to both.
+    /// without these aliases: one is also the LID of another run, so that keys and false positives
+    /// of that run lead to both.
     pub fn end_aliases(&mut self, tree: &TreeVersion) -> bool {
         let aliases = std::mem::take(&mut self.aliases);
         let is_input = |run: RunId, output| tree.compaction_of(run).is_some_and(|it| it.output == output);

@@ -302,7 +302,7 @@ fn filter_of_the_tree(budget_bytes: u64) -> Result<()> {
     // Lists of keys were full many times before a table was.
     let problems = scene.db().verify(&mut |_, _| {})?.problems;
     assert!(problems.is_empty(), "{problems:?}");
-    scene.close(2 * MIB)
+    scene.close(0)
 }
 
 /// Entries recovered from the WAL are in memtables again.

@@ -93,7 +93,7 @@ fn false_positives_are_as_predicted() -> Result<()> {
     ] {
         let env: Arc<dyn Env> = Arc::new(SimEnv::new(1));
         let db = open(&env, 500, filter, policy)?;
-        let (mut written, mut ratios, mut rates) = (0, Vec::new(), Vec::new());
+        let (mut written, mut ratios, mut rates, mut sizes) = (0, Vec::new(), Vec::new(), Vec::new());
         for moment in 1..=8 {
             let until = 5_000 * moment;
             (written..until).try_for_each(|number| db.put(key(number), number.to_be_bytes()))?;
@@ -109,13 +109,15 @@ fn false_positives_are_as_predicted() -> Result<()> {
             rates.push(measured);
             let (of_filter, entries) =
                 runs().fold((0, 0), |(bits, entries), run| (bits + run.filter_bits, entries + run.entries));
-            // Bits are those of partitions with buckets for a sixteenth more entries, the mean
-            // while they grow; the one partition here, just made, has them for up to three.
-            assert!(
-                of_filter as f64 / entries as f64 <= bits * (1.0 + 3.0 / 16.0) / (1.0 + 1.0 / 16.0),
-                "{filter}: {of_filter} bits for {entries} entries"
-            );
+            sizes.push(of_filter as f64 / entries as f64 / bits);
         }
+        // Bits are those of partitions with buckets for a sixteenth more entries, the mean while
+        // they grow. The one or two partitions here, if just made, have them for up to three.
+        let (last, mean) = (sizes[7], sizes.iter().sum::<f64>() / 8.0);
+        let most = (1.0 + 3.0 / 16.0) / (1.0 + 1.0 / 16.0);
+        println!("{policy}, {filter}: bits/chosen {sizes:.3?}, {mean:.3} on average");
+        assert!(sizes.iter().all(|size| *size <= most), "{policy}, {filter}: {sizes:?}");
+        assert!(last <= 1.07 && mean <= 1.07, "{policy}, {filter}: {sizes:?}");
         let [lowest, highest] = [f64::min, f64::max].map(|best| rates.iter().copied().reduce(best).expect("eight"));
         println!("{policy}, {filter}: measured/predicted {ratios:.3?}, {lowest:.4} to {highest:.4} blocks");
         assert!(ratios.iter().all(|ratio| (ratio - 1.0).abs() < 0.1), "{policy}, {filter}: {ratios:?}");
