@@ -270,7 +270,7 @@ options! {
         /// a lookup reads two cache lines, however many runs there are, and has few false
         /// positives. It pays where levels have many runs, as with tiering, and from three runs on
         /// where many keys are looked up that are not there. Loads of small entries at full speed
-        /// take about twice as long as with Bloom filters. It is made of digests, which tables then
+        /// take 1.6 times as long as with Bloom filters. It is made of digests, which tables then
         /// always store, after opening and in the background; until then lookups search all runs.
         /// It needs at least 10 bits per entry; 10, 12, 14.2 and 18 are good sizes.
         ///
