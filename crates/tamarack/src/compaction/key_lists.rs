@@ -22,8 +22,8 @@ use tamarack_filter::Digest;
 use crate::format::edit::RunId;
 use crate::memory::{Account, Charge, MemoryPart};
 
-/// Keys of lists at a handover, at most, but for those of the last key: a bound on their memory, and
-/// on how long the gate is closed.
+/// Keys of lists at a handover, at most, but for those of the last key: a bound on their memory,
+/// and on how long the gate is closed.
 const KEYS_MAX: usize = 128 << 10;
 
 /// How many times as many there may be rather than that a small table ends.
