@@ -9,5 +9,3 @@ use crate::memory::Charged;
 
 /// A block that is kept in memory: by the cache, a value, or an iterator.
 pub(crate) type SharedBlock = Arc<Charged<block::Block>>;
-/// An index block that is kept in memory, in the form that is searched.
-pub(crate) type SharedFences = Arc<Charged<fences::Fences>>;

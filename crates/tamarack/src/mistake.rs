@@ -35,10 +35,13 @@ pub enum Mistake {
     CachedKeyMistaken,
     /// A cached entry answers for a reader that must not see it.
     CachedFromTheFuture,
-    /// A snapshot's older version is cached as if it were the youngest one.
+    /// What a lookup finds that does not see all of the tables, such as one of an old snapshot, is
+    /// cached as if it were the youngest version.
     CachedFromThePast,
-    /// A cached entry answers for all tables.
-    CachedInAnyTable,
+    /// A flush leaves older versions of its keys in the cache.
+    CachedThroughFlush,
+    /// An ingest leaves older versions of its keys in the cache.
+    CachedThroughIngest,
     /// A lookup in the filter over the whole tree does not notice that an entry has moved.
     FilterMoveUnnoticed,
     /// An entry of that filter that moves is deleted before its copy is written.

@@ -2,8 +2,8 @@
 //!
 //! A lookup's digest is made with its `Query`, by whoever takes the key from a user; below, queries
 //! are handed down. Besides, tables compute digests of their own keys, to build filters and to
-//! check them, and what measures hashing hashes. Nothing else in the engine has a reason to hash a
-//! key.
+//! check them, flushes to find what is cached of their keys, and what measures hashing hashes.
+//! Nothing else in the engine has a reason to hash a key.
 
 use crate::rust;
 use crate::tree;
@@ -14,11 +14,15 @@ const ENGINE: &str = "crates/tamarack/src/";
 /// What makes a digest, and the files that may.
 const MAKERS: &[(&str, &[&str])] = &[
     ("Query::new(", &["db.rs", "read/snapshot.rs", "fuzz.rs"]),
-    ("Digest::of(", &["compaction/key_lists.rs", "entry.rs", "measure/on.rs", "table/filter.rs", "table/verify.rs"]),
+    (
+        "Digest::of(",
+        &["cache/mod.rs", "compaction/key_lists.rs", "entry.rs", "measure/on.rs", "table/filter.rs", "table/verify.rs"],
+    ),
 ];
 
-/// Digests are made at the edge, in tables of their own keys, and by compactions of the keys for
-/// which a filter over the whole tree changes; each of the listed files does so.
+/// Digests are made at the edge, in tables of their own keys, by compactions of the keys for which
+/// a filter over the whole tree changes, and by flushes while entries are cached; each of the
+/// listed files does so.
 #[test]
 fn keys_are_hashed_once() {
     let mut complaints = Vec::new();

@@ -129,6 +129,9 @@ pub enum Rank {
     BounceBuffers,
     /// The threads that wait for an event, or are about to.
     EventWaiters,
+    /// The order of eviction of the block cache. Memory that is charged under any other lock may
+    /// make the cache smaller.
+    Cache,
     /// Locks of tests. They are taken around calls of the engine, and within it by hooks and
     /// listeners, so they have no place in the order and are not checked.
     Test,

@@ -1,19 +1,19 @@
 //! [`CachedEntry`]: a copy of one entry in one allocation, shared by the cache and its readers; or
-//! the fact that a table has no entry of a key.
+//! the fact that no table has an entry of a key.
 //!
 //! ```text
-//! │ kind │ bytes of the key │ sequence │ key │ value │
-//! │  u8  │ u32              │ u64      │     │       │        kind 0: no entry
+//! │ kind │ bytes of the key │ sequence │ known at │ key │ value │
+//! │  u8  │ u32              │ u64      │ u64      │     │       │        kind 0: no entry
 //! ```
 //!
-//! Cost: 13 bytes and the counters of the `Arc` besides key and value. Tested with the cache.
+//! Cost: 21 bytes and the counters of the `Arc` besides key and value. Tested with the cache.
 
 use std::sync::Arc;
 
 use crate::entry::{Entry, EntryKind, Sequence};
 
 /// The bytes before the key.
-const HEAD_BYTES: usize = 1 + 4 + 8;
+const HEAD_BYTES: usize = 1 + 4 + 8 + 8;
 
 /// The two counters of an `Arc`.
 const COUNTERS_BYTES: usize = 2 * size_of::<usize>();
@@ -26,18 +26,23 @@ const ABSENT: u8 = 0;
 pub struct CachedEntry(Arc<[u8]>);
 
 impl CachedEntry {
-    /// Copies `entry`.
-    pub fn new(entry: &Entry<'_>) -> Self {
+    /// Copies `entry`, which somebody found who sees all up to `known_at`.
+    pub fn new(entry: &Entry<'_>, known_at: Sequence) -> Self {
         let Entry { key, sequence, kind, value } = *entry;
-        Self::of_parts(kind as u8, sequence, key, value)
+        Self::of_parts(kind as u8, sequence, known_at, key, value)
     }
 
-    /// Records that there is no entry of `key`.
-    pub fn absent(key: &[u8]) -> Self {
-        Self::of_parts(ABSENT, Sequence::ZERO, key, &[])
+    /// Records that there is no entry of `key` for those who see all up to `known_at`.
+    pub fn absent(key: &[u8], known_at: Sequence) -> Self {
+        Self::of_parts(ABSENT, known_at, known_at, key, &[])
     }
 
-    fn of_parts(kind: u8, sequence: Sequence, key: &[u8], value: &[u8]) -> Self {
+    /// Takes the place of an entry that is too large. Answers no reader.
+    pub fn unknown() -> Self {
+        Self::absent(&[], Sequence::MAX)
+    }
+
+    fn of_parts(kind: u8, sequence: Sequence, known_at: Sequence, key: &[u8], value: &[u8]) -> Self {
         let bytes = HEAD_BYTES + key.len() + value.len();
         // An iterator that knows its length is collected into one allocation.
         let mut copy: Arc<[u8]> = std::iter::repeat_n(0, bytes).collect();
@@ -45,7 +50,8 @@ impl CachedEntry {
         let (head, rest) = place.split_at_mut(HEAD_BYTES);
         head[0] = kind;
         head[1..5].copy_from_slice(&(key.len() as u32).to_le_bytes());
-        head[5..].copy_from_slice(&sequence.0.to_le_bytes());
+        head[5..13].copy_from_slice(&sequence.0.to_le_bytes());
+        head[13..].copy_from_slice(&known_at.0.to_le_bytes());
         rest[..key.len()].copy_from_slice(key);
         rest[key.len()..].copy_from_slice(value);
         Self(copy)
@@ -69,8 +75,19 @@ impl CachedEntry {
             return None;
         }
         let kind = EntryKind::from_number(head[0]).expect("it was made from a kind");
-        let sequence = Sequence(u64::from_le_bytes(*head[5..].first_chunk().expect("eight bytes")));
-        Some(Entry { key: self.key(), sequence, kind, value: self.value() })
+        Some(Entry { key: self.key(), sequence: self.sequence(), kind, value: self.value() })
+    }
+
+    /// The sequence from which on readers see the entry, or its absence.
+    #[inline]
+    pub fn sequence(&self) -> Sequence {
+        Sequence(u64::from_le_bytes(*self.0[5..].first_chunk().expect("eight bytes")))
+    }
+
+    /// What the one who found it sees, at least.
+    #[inline]
+    pub fn known_at(&self) -> Sequence {
+        Sequence(u64::from_le_bytes(*self.0[13..].first_chunk().expect("eight bytes")))
     }
 
     /// Its key.

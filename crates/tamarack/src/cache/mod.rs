@@ -1,44 +1,64 @@
 //! The block cache and entry cache: recently read blocks and single entries, in one budget of
 //! bytes.
 //!
-//! **Blocks** are found by table and offset: data blocks, and index blocks as their fences.
-//! **Entries** are found by table and digest of their key: a block that is cached for one hot entry
-//! wastes most of its memory, and where hot keys are scattered, as they usually are, nearly all
-//! blocks would be like that.
+//! ```text
+//! top index ─► slot ─► lower index block ─► slot ─► data block        blocks: by pointers
+//! digest ─► hash table ─► entry                                       entries: by name
 //!
-//! A cached lookup takes no exclusive lock and allocates nothing: it clones an `Arc` under a shared
-//! lock of one shard. `quick_cache` evicts (S3-FIFO, weighed in bytes) and rejects blocks that are
-//! too large for a shard. Two threads that miss the same block at once both read it: that costs a
-//! read, and no thread waits for another's I/O. Blocks of deleted tables are never requested again,
-//! so they are evicted in turn.
+//! queues: new, main ─► what is evicted next                           both, in one budget
+//! ```
+//!
+//! **Blocks** are found through the index, which has a slot for each of them ([`LowerBlock`]).
+//! **Entries** are found by the digest of their key ([`entries`]): a block that is cached for one
+//! hot entry wastes most of its memory, and where hot keys are scattered, as they usually are,
+//! nearly all blocks would be like that.
+//!
+//! A cached lookup takes no lock and allocates nothing. Insertions and evictions take one lock for
+//! the queues ([`queues`]: S3-FIFO), and free what they evict without it. Two threads that miss the
+//! same block at once both read it: that costs a read, and no thread waits for another's I/O.
+//! Blocks of a table leave the cache when that is closed.
 //!
 //! # Why a cached entry is correct
 //!
-//! A cached entry is the **youngest version of its key in its table**. A table never changes and
-//! its number is never reused, so that stays true through writes, compactions, handovers and cuts:
-//! those change which tables a lookup visits, which is decided before the cache is consulted. A
-//! lookup that searches a table first finds the youngest version there up to the lookup's own
-//! sequence. The cached entry therefore answers if
+//! A cached entry is the **youngest version of its key in the tables of the tree**, or says that
+//! there is none. A lookup asks for it when the memtables have nothing to say. It answers if its
+//! key is the one that is looked up (two keys may have one digest), and its sequence is not above
+//! the lookup's (a snapshot may be older). Otherwise the tables are searched.
 //!
-//! * its key is the one that is looked up (two keys may have one digest), and
-//! * its sequence is not above the lookup's (a snapshot may be older).
+//! Compactions change neither the youngest version of a key nor what a reader sees of it, so hot
+//! entries stay in the cache while their tables are rewritten. Flushes and ingests add younger
+//! versions:
 //!
-//! Otherwise the table is searched. That a table has **no** version of a key remains true as well,
-//! for all readers. It is cached after a false positive of the filter, which hot keys would
-//! otherwise pay for again and again. Only the youngest version may be inserted: by a lookup that
-//! sees all of the table, for which it is the first version, or which finds none. Tombstones are
-//! entries like others.
+//! ```text
+//! flush       flush_begins(last) ─► renew(entry) for each of its keys ─► new version of the tree
+//! lookup      sees all up to s ─► searches the tables ─► admitted if s is at least `last`
+//! ```
+//!
+//! * A flush **renews** what is cached of its keys before the tables have them. Whoever still has
+//!   the memtable finds the entry there first; whoever must not see it is older than the entry.
+//! * A lookup that began before could insert an older version after that. So nothing is admitted
+//!   from a lookup whose sequence is below `last`, the greatest of the memtable, once its flush has
+//!   begun. A lookup at or above it has searched the memtable, or tables with its entries: what it
+//!   finds below is the youngest. The same rule keeps out what snapshots find.
+//! * An ingest would have to renew each of its keys. It voids all entries instead: those found by
+//!   lookups below its sequence do not answer any more ([`BlockCache::ingest_begins`]).
+//!
+//! Tombstones are entries like others. An absence answers for lookups that are at least as young as
+//! the one that found it: a compaction may since have dropped versions that older ones see.
 //!
 //! # Admission: block or entry
 //!
-//! After a block was read for a lookup, the entry (or its absence) is cached, unless the block is
-//! worth more ([`BlockCache::admit`]):
+//! After a block was read for a lookup, the entry is cached, unless the block is worth more
+//! ([`BlockCache::admit`]):
 //!
 //! * all tables in use fit into the cache: a block then saves the reads of its other entries and
 //!   wastes nothing;
 //! * the entry takes more than half of the block's memory;
 //! * another entry of the block was looked up recently (`neighbours.rs`): its keys are hot
 //!   together.
+//!
+//! A block that was read for a false positive of a filter is cached by the same rules. If a lookup
+//! has read blocks and found nothing, the absence is cached.
 //!
 //! Then blocks and entries compete for the same bytes, and the memory divides itself by use.
 //! Lookups consult the entry first, so a block stays for its other entries only. An index block
@@ -52,38 +72,51 @@
 //! Tests: here; `tests/suite/entries.rs` compares a database with tiny caches with a model, and
 //! shows that each rule above is needed.
 
+mod entries;
 mod entry;
-mod ledger;
+mod lower;
 mod neighbours;
+mod queues;
+mod usage;
 
-use std::hash::{BuildHasher, Hasher};
+use std::sync::Arc;
 
-use quick_cache::sync::Cache;
-use quick_cache::{OptionsBuilder, Weighter};
 use tamarack_env::sync::atomic::{AtomicU64, Ordering};
+use tamarack_env::sync::{Mutex, Rank};
 use tamarack_filter::Digest;
 
+use self::entries::EntryTable;
 pub use self::entry::CachedEntry;
-use self::ledger::{Item, Ledger};
+pub use self::lower::{CachedBlock, LowerBlock, LowerSlots, SharedLower};
 use self::neighbours::Neighbours;
-use crate::entry::{Entry, Query};
+use self::queues::{Home, Item, ItemState, Queues};
+use self::usage::{Kind, Usage};
+use crate::entry::{Entry, Query, Sequence};
+use crate::format::SharedBlock;
+use crate::format::fences::Fences;
 use crate::format::meta::TableId;
-use crate::format::{SharedBlock, SharedFences};
 use crate::memory::Elastic;
 use crate::mistake::{self, Mistake};
 
-/// The average memory of a block; only used to size the cache's tables.
+/// The average memory of a block; only used to size what remembers blocks.
 const USUAL_BLOCK_BYTES: u64 = 4096;
 
-/// The average memory of an item, blocks and small entries mixed; only used to size the cache's
-/// tables, which remember half as many evicted keys.
+/// The average memory of an item, blocks and small entries mixed; only used to size the memory of
+/// evicted items.
 const USUAL_ITEM_BYTES: u64 = 1024;
 
-/// The cache's own memory per item: its slot, and those of remembered evicted items.
-const ITEM_BYTES: u64 = 96;
+/// The most names of evicted items that are remembered: 4 MiB.
+const GHOSTS_MAX: usize = 1 << 20;
 
-/// The memory of an item in the vector of its shard: its state and two links included.
-const SLOT_BYTES: usize = size_of::<CacheKey>() + size_of::<CacheItem>() + 16;
+/// The cache's own memory for a block: its place in a queue, of which up to half may be unused.
+const BLOCK_ITEM_BYTES: u64 = 32;
+
+/// The cache's own memory for an entry: its place in a queue, its node in the hash table, and its
+/// slot there, of which about half are empty.
+const ENTRY_ITEM_BYTES: u64 = 96;
+
+/// An item may take one part of the cache in this many.
+const ITEM_PARTS: u64 = 4;
 
 /// The ratio of blocks that fit the cache to remembered neighbours. Fewer neighbours miss keys that
 /// are hot together; more bring keys together by chance. An eighth was best on traces.
@@ -92,61 +125,25 @@ const BLOCKS_PER_NEIGHBOUR: u64 = 8;
 /// The upper bound on remembered neighbours: 1 MiB, enough for a cache of 4 GiB.
 const NEIGHBOURS_MAX: usize = 1 << 17;
 
-/// The number of shards, so that threads seldom contend. There are fewer when the cache is for few
-/// items.
-const SHARDS: usize = 16;
-
 /// The number of cache lines that counters are spread over.
 const STRIPES: usize = 16;
 
 /// The block cache and entry cache of a database. See the module's documentation.
 pub struct BlockCache {
-    items: Cache<CacheKey, CacheItem, Bytes, Mix, Ledger>,
+    /// The order of eviction. Its lock orders all insertions and evictions.
+    queues: Mutex<Queues>,
+    entries: EntryTable,
+    usage: Arc<Usage>,
+    capacity_bytes: AtomicU64,
     neighbours: Neighbours,
-    ledger: Ledger,
     /// Raw bytes of the tables in use.
     data_bytes: AtomicU64,
+    /// The greatest sequence of all flushes and ingests that have begun: younger lookups see what
+    /// those add. Changes under the lock of the queues.
+    begun: AtomicU64,
+    /// The sequence of the last ingest that has begun.
+    ingested: AtomicU64,
     counters: [Counters; STRIPES],
-}
-
-/// The key of an item in the cache.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct CacheKey {
-    /// The table's number, twice; and 1 for an entry.
-    table_and_kind: u64,
-    /// A block's offset, an entry's digest.
-    place: u64,
-}
-
-impl CacheKey {
-    #[inline]
-    fn block(table: TableId, offset: u64) -> Self {
-        Self { table_and_kind: table.0 << 1, place: offset }
-    }
-
-    #[inline]
-    fn entry(table: TableId, digest: Digest) -> Self {
-        let place = if mistake::is_planted(Mistake::CachedKeyMistaken) { digest.stored() % 8 } else { digest.stored() };
-        let table = if mistake::is_planted(Mistake::CachedInAnyTable) { 0 } else { table.0 };
-        Self { table_and_kind: table << 1 | 1, place }
-    }
-}
-
-/// An item of the cache.
-#[derive(Clone)]
-enum CacheItem {
-    /// A data block.
-    Data(SharedBlock),
-    /// A lower index block.
-    Index(SharedFences),
-    /// An entry by itself.
-    Entry(CachedEntry),
-}
-
-impl Item for CacheItem {
-    fn as_entry(&self) -> Option<&CachedEntry> {
-        if let Self::Entry(entry) = self { Some(entry) } else { None }
-    }
 }
 
 /// The owner of an entry's memory, so that a value can be kept without a copy.
@@ -158,20 +155,8 @@ pub enum Holder<'a> {
     Entry(&'a CachedEntry),
 }
 
-/// The result of a lookup in a block that was read for it.
-#[derive(Clone, Copy, Debug)]
-pub enum Finding<'a> {
-    /// The youngest version of the key in the table.
-    Youngest(Entry<'a>),
-    /// No version of the key is in the table: a false positive of its filter.
-    Absent,
-    /// Neither is certain: an older version, or nothing, but no filter was consulted or some
-    /// versions were out of sight.
-    Other,
-}
-
 /// Hits and misses of some of the blocks, on a cache line of their own. Threads that contend for a
-/// stripe mostly share the block as well, and with it the line of its reference count.
+/// stripe mostly share the block as well.
 #[derive(Default)]
 #[repr(align(64))]
 struct Counters {
@@ -179,94 +164,261 @@ struct Counters {
     misses: AtomicU64,
 }
 
+/// What was evicted, to be freed without the lock.
+enum Evicted {
+    Data(#[expect(dead_code, reason = "to be dropped")] SharedBlock),
+    Lower(#[expect(dead_code, reason = "to be dropped")] SharedLower),
+}
+
 impl BlockCache {
     /// Makes a cache of `capacity_bytes`; 0 caches nothing.
     pub fn new(capacity_bytes: u64) -> Self {
         let count = |bytes: u64| usize::try_from(capacity_bytes / bytes).unwrap_or(usize::MAX).max(1);
-        let options = OptionsBuilder::new()
-            .shards(SHARDS)
-            .estimated_items_capacity(count(USUAL_ITEM_BYTES))
-            .weight_capacity(capacity_bytes)
-            .build()
-            .expect("both capacities are set");
-        let ledger = Ledger::default();
+        let queues = Queues::new((count(USUAL_ITEM_BYTES) / 2).clamp(1, GHOSTS_MAX));
         Self {
-            items: Cache::with_options(options, Bytes, Mix, ledger.clone()),
+            queues: Mutex::new(Rank::Cache, queues),
+            entries: EntryTable::new(),
+            usage: Arc::default(),
+            capacity_bytes: AtomicU64::new(capacity_bytes),
             neighbours: Neighbours::new(count(USUAL_BLOCK_BYTES * BLOCKS_PER_NEIGHBOUR).min(NEIGHBOURS_MAX)),
-            ledger,
             data_bytes: AtomicU64::new(0),
+            begun: AtomicU64::new(0),
+            ingested: AtomicU64::new(0),
             counters: Default::default(),
         }
     }
 
-    /// The data block at `offset` of `table`, if cached.
-    #[inline]
-    pub fn get(&self, table: TableId, offset: u64) -> Option<SharedBlock> {
-        self.block(table, offset, |kept| if let CacheItem::Data(block) = kept { Some(block) } else { None })
+    /// Makes a lower index block of its fences: that at `offset` of `table`.
+    pub fn lower_block(&self, table: TableId, offset: u64, fences: Fences) -> LowerBlock {
+        LowerBlock::new(fences, mix(table.0, offset), self.usage.clone())
     }
 
-    /// The fences of the lower index block at `offset` of `table`, if cached.
-    #[inline]
-    pub fn get_index(&self, table: TableId, offset: u64) -> Option<SharedFences> {
-        self.block(table, offset, |kept| if let CacheItem::Index(fences) = kept { Some(fences) } else { None })
+    /// Makes slots for the `count` lower index blocks of `table`.
+    pub fn lower_slots(&self, table: TableId, count: usize) -> Arc<LowerSlots> {
+        LowerSlots::new(count, mix(table.0, u64::MAX), self.usage.clone())
     }
 
-    fn block<T>(&self, table: TableId, offset: u64, take: impl FnOnce(CacheItem) -> Option<T>) -> Option<T> {
-        let found = self.items.get(&CacheKey::block(table, offset)).and_then(take);
-        let counters = &self.counters[(offset / USUAL_BLOCK_BYTES) as usize % STRIPES];
-        let counter = if found.is_some() { &counters.hits } else { &counters.misses };
-        counter.fetch_add(1, Ordering::Relaxed);
-        found
-    }
-
-    /// The first version of the query's key that a search of `table` would find, or the fact that
-    /// it would find none, if cached.
+    /// The youngest version of the query's key in all tables, or the fact that there is none, if
+    /// that is cached and answers the query.
     #[inline]
-    pub fn entry(&self, table: TableId, query: &Query<'_>) -> Option<CachedEntry> {
+    pub fn entry(&self, query: &Query<'_>) -> Option<CachedEntry> {
         // Where all blocks fit, there are no entries.
-        if self.ledger.entries() == 0 {
+        if self.usage.items(Kind::Entry) == 0 {
             return None;
         }
-        let Some(CacheItem::Entry(cached)) = self.items.get(&CacheKey::entry(table, query.digest())) else {
-            return None;
-        };
+        let cached = self.entries.get(entry_name(query.digest()))?;
         let is_its_key = cached.key() == query.key() || mistake::is_planted(Mistake::CachedKeyMistaken);
-        let is_visible = cached.entry().is_none_or(|entry| entry.sequence <= query.sequence())
-            || mistake::is_planted(Mistake::CachedFromTheFuture);
-        (is_its_key && is_visible).then_some(cached)
+        let is_visible = cached.sequence() <= query.sequence() || mistake::is_planted(Mistake::CachedFromTheFuture);
+        let is_void = cached.known_at().0 < self.ingested.load(Ordering::Acquire)
+            && !mistake::is_planted(Mistake::CachedThroughIngest);
+        (is_its_key && is_visible && !is_void).then_some(cached)
     }
 
-    /// Caches a data block that was just read.
-    pub fn insert(&self, table: TableId, offset: u64, block: SharedBlock) {
-        self.keep(CacheKey::block(table, offset), CacheItem::Data(block));
+    /// Notes that the flush of a memtable begins whose greatest sequence is `last`.
+    pub fn flush_begins(&self, last: Sequence) {
+        let _queues = self.queues.lock();
+        self.begun.fetch_max(last.0, Ordering::Relaxed);
     }
 
-    /// Caches the fences of a lower index block that was just read.
-    pub fn insert_index(&self, table: TableId, offset: u64, fences: SharedFences) {
-        self.keep(CacheKey::block(table, offset), CacheItem::Index(fences));
+    /// Notes that an ingest of entries with the sequence `through` is about to become part of the
+    /// tree: cached entries do not answer any more.
+    pub fn ingest_begins(&self, through: Sequence) {
+        self.flush_begins(through);
+        self.ingested.fetch_max(through.0, Ordering::Release);
     }
 
-    /// Caches the block that was just read for `query`, or what the query found in it, by the rules
-    /// of the module's documentation.
-    pub fn admit(&self, table: TableId, offset: u64, block: &SharedBlock, query: &Query<'_>, finding: Finding<'_>) {
-        let (name, digest) = (CacheKey::block(table, offset), query.digest());
-        let is_wanted = self.neighbours.other_was_wanted(Mix.hash_one(name), digest) || self.holds_all();
-        match finding {
-            Finding::Youngest(entry)
-                if !is_wanted && 2 * CachedEntry::memory_bytes_of(&entry) <= block.memory_bytes() =>
-            {
-                self.keep(CacheKey::entry(table, digest), CacheItem::Entry(CachedEntry::new(&entry)));
-            }
-            Finding::Absent if !is_wanted => {
-                self.keep(CacheKey::entry(table, digest), CacheItem::Entry(CachedEntry::absent(query.key())));
-            }
-            _ => self.keep(name, CacheItem::Data(block.clone())),
+    /// Replaces what is cached of the entry's key, if anything, by the entry, which a flush is
+    /// about to add to the tree: the youngest of its key. Nothing later than `last` is in that
+    /// memtable.
+    #[inline]
+    pub fn renew(&self, entry: &Entry<'_>, last: Sequence) {
+        if self.usage.items(Kind::Entry) > 0 {
+            self.renew_cached(entry, last);
         }
     }
 
-    fn keep(&self, name: CacheKey, kept: CacheItem) {
-        self.ledger.add(&kept);
-        self.items.insert(name, kept);
+    fn renew_cached(&self, entry: &Entry<'_>, last: Sequence) {
+        let name = entry_name(Digest::of(entry.key));
+        // Versions come youngest first.
+        let is_older = self.entries.sequence(name).is_some_and(|cached| cached < entry.sequence);
+        if !is_older || mistake::is_planted(Mistake::CachedThroughFlush) {
+            return;
+        }
+        let copy = CachedEntry::new(entry, last);
+        // What is too large must not leave the older one behind.
+        let copy = if self.may_hold(copy.memory_bytes() as u64) { copy } else { CachedEntry::unknown() };
+        self.insert_entry(name, copy, last, true);
+    }
+
+    /// Counts a search for a data block, and whether it was cached.
+    #[inline]
+    pub fn count(&self, offset: u64, found: bool) {
+        let counters = &self.counters[(offset / USUAL_BLOCK_BYTES) as usize % STRIPES];
+        let counter = if found { &counters.hits } else { &counters.misses };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Caches a data block that was just read: that of the fence `at` of `lower`.
+    pub fn insert(&self, lower: &SharedLower, at: usize, block: SharedBlock) {
+        let bytes = block.memory_bytes() as u64;
+        if !self.may_hold(bytes) {
+            return;
+        }
+        let mut evicted = Vec::new();
+        let mut queues = self.queues.lock();
+        // Another thread may have been faster.
+        if lower.has_cached(at) {
+            return;
+        }
+        self.usage.add(Kind::Block, bytes);
+        block.set_uses(0);
+        lower.slot(at).store(Some(block));
+        queues.insert(Item { home: Home::Data(Arc::downgrade(lower), at as u32), bytes }, lower.name_of(at));
+        self.evict(&mut queues, &mut evicted);
+        drop(queues);
+        drop(evicted);
+    }
+
+    /// Caches the lower index block of the fence `top`, which was just read. Returns the one that
+    /// lookups find from now on: another thread may have been faster.
+    pub fn insert_lower(&self, slots: &Arc<LowerSlots>, top: usize, lower: SharedLower) -> SharedLower {
+        let bytes = lower.memory_bytes() as u64;
+        if !self.may_hold(bytes) {
+            return lower;
+        }
+        let mut evicted = Vec::new();
+        let mut queues = self.queues.lock();
+        if let Some(cached) = slots.slot(top).load_full() {
+            return cached;
+        }
+        self.usage.add(Kind::Block, bytes);
+        slots.slot(top).store(Some(lower.clone()));
+        queues.insert(Item { home: Home::Lower(Arc::downgrade(slots), top as u32), bytes }, slots.name_of(top));
+        self.evict(&mut queues, &mut evicted);
+        drop(queues);
+        drop(evicted);
+        lower
+    }
+
+    /// Caches the block that was just read for `query`, that of the fence `at` of `lower`, or the
+    /// entry that the query `found` in it, by the rules of the module's documentation. The lookup
+    /// has searched all younger tables.
+    pub fn admit(
+        &self,
+        (lower, at): (&SharedLower, usize),
+        block: &SharedBlock,
+        query: &Query<'_>,
+        found: Option<Entry<'_>>,
+    ) {
+        let is_wanted = self.neighbours.other_was_wanted(lower.name_of(at), query.digest()) || self.holds_all();
+        let is_small = found.is_none_or(|entry| 2 * CachedEntry::memory_bytes_of(&entry) <= block.memory_bytes());
+        if is_wanted || !is_small || !self.admits(query.sequence()) {
+            self.insert(lower, at, block.clone());
+        } else if let Some(entry) = found {
+            let copy = CachedEntry::new(&entry, query.sequence());
+            self.insert_entry(entry_name(query.digest()), copy, query.sequence(), false);
+        }
+    }
+
+    /// Caches the fact that no table has an entry of the query's key. Blocks were read to find that
+    /// out.
+    #[cold]
+    pub fn admit_absent(&self, query: &Query<'_>) {
+        if self.admits(query.sequence()) && !self.holds_all() {
+            let absent = CachedEntry::absent(query.key(), query.sequence());
+            self.insert_entry(entry_name(query.digest()), absent, query.sequence(), false);
+        }
+    }
+
+    /// Returns true if a lookup at `sequence` sees all that is in the tables, and all that flushes
+    /// and ingests in progress add to them.
+    fn admits(&self, sequence: Sequence) -> bool {
+        sequence.0 >= self.begun.load(Ordering::Relaxed) || mistake::is_planted(Mistake::CachedFromThePast)
+    }
+
+    /// Inserts or replaces the entry of that name, found by a lookup at `sequence`. With
+    /// `only_replaces`, one that was evicted meanwhile is not inserted.
+    fn insert_entry(&self, name: u64, entry: CachedEntry, sequence: Sequence, only_replaces: bool) {
+        let bytes = entry.memory_bytes() as u64;
+        if !self.may_hold(bytes) {
+            return;
+        }
+        let mut evicted = Vec::new();
+        let mut queues = self.queues.lock();
+        // A flush may have begun since the lookup did.
+        if !self.admits(sequence) || only_replaces && self.entries.sequence(name).is_none() {
+            return;
+        }
+        self.usage.add(Kind::Entry, bytes);
+        match self.entries.insert(name, entry) {
+            Some(replaced_bytes) => self.usage.subtract(Kind::Entry, replaced_bytes as u64),
+            None => queues.insert(Item { home: Home::Entry(name), bytes }, name),
+        }
+        self.evict(&mut queues, &mut evicted);
+        drop(queues);
+        drop(evicted);
+    }
+
+    /// Returns false if an item takes too large a part of the cache.
+    fn may_hold(&self, bytes: u64) -> bool {
+        bytes <= self.capacity() / ITEM_PARTS
+    }
+
+    /// Evicts what exceeds the capacity. The caller has the lock, and drops `evicted` without it.
+    fn evict(&self, queues: &mut Queues, evicted: &mut Vec<Evicted>) {
+        let capacity = self.capacity();
+        let mut orphans = 0;
+        while self.used_bytes() > capacity {
+            let item = queues.evict(capacity, |home, uses| self.state_of(home, uses), name_of, &mut orphans);
+            let Some(item) = item else { break };
+            evicted.extend(self.take(&item));
+        }
+        // Without evictions, as where everything fits, orphans are met by nobody.
+        if self.usage.orphans() > 64 + queues.len() as u64 / 4 {
+            orphans += queues.remove_orphans();
+        }
+        self.usage.orphans_removed(orphans);
+    }
+
+    /// See [`Queues::evict`].
+    fn state_of(&self, home: &Home, set: Option<u8>) -> ItemState {
+        let uses = match home {
+            Home::Data(lower, at) => lower.upgrade().map(|lower| {
+                let block = lower.slot(*at as usize).load();
+                let block = block.as_ref().expect("a data block in a queue is in its slot");
+                set.into_iter().for_each(|uses| block.set_uses(uses));
+                block.uses()
+            }),
+            Home::Lower(slots, top) => slots.upgrade().map(|slots| {
+                let lower = slots.slot(*top as usize).load();
+                let lower = lower.as_ref().expect("an index block in a queue is in its slot");
+                set.into_iter().for_each(|uses| lower.set_uses(uses));
+                lower.uses()
+            }),
+            Home::Entry(name) => Some(self.entries.uses(*name, set)),
+        };
+        uses.map_or(ItemState::Orphan, ItemState::Used)
+    }
+
+    /// Takes an item out of its place.
+    fn take(&self, item: &Item) -> Option<Evicted> {
+        match &item.home {
+            Home::Data(lower, at) => {
+                let block = lower.upgrade()?.slot(*at as usize).swap(None)?;
+                self.usage.subtract(Kind::Block, item.bytes);
+                Some(Evicted::Data(block))
+            }
+            Home::Lower(slots, top) => {
+                let lower = slots.upgrade()?.slot(*top as usize).swap(None)?;
+                self.usage.subtract(Kind::Block, item.bytes);
+                Some(Evicted::Lower(lower))
+            }
+            Home::Entry(name) => {
+                let bytes = self.entries.remove(*name)?;
+                self.usage.subtract(Kind::Entry, bytes as u64);
+                None
+            }
+        }
     }
 
     /// Adds a table of `raw_bytes` to the tables in use.
@@ -280,8 +432,8 @@ impl BlockCache {
     }
 
     /// Returns true if all blocks of the tables in use would fit.
-    fn holds_all(&self) -> bool {
-        self.data_bytes.load(Ordering::Relaxed) <= self.items.capacity()
+    pub fn holds_all(&self) -> bool {
+        self.data_bytes.load(Ordering::Relaxed) <= self.capacity()
     }
 
     /// The number of lookups that found their block.
@@ -294,40 +446,62 @@ impl BlockCache {
         self.counters.iter().map(|counters| counters.misses.load(Ordering::Relaxed)).sum()
     }
 
-    /// The memory of blocks and entries in the cache, in bytes.
+    /// The memory of blocks and entries in the cache, in bytes, with what the cache takes for them.
     pub fn used_bytes(&self) -> u64 {
-        self.items.weight()
+        let blocks_bytes = self.usage.bytes(Kind::Block) + BLOCK_ITEM_BYTES * self.usage.items(Kind::Block);
+        blocks_bytes + self.usage.slot_bytes() + self.entry_bytes()
     }
 
-    /// The memory of entries in the cache, in bytes.
+    /// The memory of entries in the cache, in bytes, with what the cache takes for them.
     pub fn entry_bytes(&self) -> u64 {
-        self.ledger.entry_bytes() + ITEM_BYTES * self.ledger.entries()
+        self.usage.bytes(Kind::Entry) + ENTRY_ITEM_BYTES * self.usage.items(Kind::Entry)
     }
 }
 
-/// The weight of an item includes [`ITEM_BYTES`] for the cache's tables; what these take beyond
-/// that is charged to no part. Blocks are charged as long as they live, entries while they are
-/// cached: a pinned entry takes little more than a copy of its value would.
+/// A hash of a place in a table.
+fn mix(table: u64, place: u64) -> u64 {
+    let product = u128::from(table ^ 0x2545_F491_4F6C_DD1D) * u128::from(place ^ 0x9E37_79B9_7F4A_7C15);
+    (product >> 64) as u64 ^ product as u64
+}
+
+/// The name of an entry.
+#[inline]
+fn entry_name(digest: Digest) -> u64 {
+    if mistake::is_planted(Mistake::CachedKeyMistaken) { digest.stored() % 8 } else { digest.stored() }
+}
+
+/// The hash of an item, to remember it; `None` if it is gone.
+fn name_of(home: &Home) -> Option<u64> {
+    match home {
+        Home::Data(lower, at) => Some(lower.upgrade()?.name_of(*at as usize)),
+        Home::Lower(slots, top) => Some(slots.upgrade()?.name_of(*top as usize)),
+        Home::Entry(name) => Some(*name),
+    }
+}
+
+/// Blocks are charged as long as they live, entries while they are cached: a pinned entry takes
+/// little more than a copy of its value would.
 impl Elastic for BlockCache {
     fn block_bytes(&self) -> u64 {
-        self.items.weight().saturating_sub(ITEM_BYTES * self.items.len() as u64 + self.ledger.entry_bytes())
+        self.usage.bytes(Kind::Block)
     }
 
     fn other_bytes(&self) -> u64 {
-        let used = self.items.memory_used();
-        // It counts what is in the vector of each shard; their capacities are powers of two.
-        let shards = self.items.num_shards();
-        let in_shard = (used.entries / SLOT_BYTES).div_ceil(shards);
-        let slots = if in_shard == 0 { 0 } else { shards * in_shard.next_power_of_two().max(4) };
-        (SLOT_BYTES * slots + used.map) as u64 + self.neighbours.memory_bytes() + self.ledger.entry_bytes()
+        // The node of an entry, and its slot in a table that is about half full.
+        let in_table = 64 * self.usage.items(Kind::Entry);
+        let beside_items = self.queues.lock().memory_bytes() + self.neighbours.memory_bytes();
+        beside_items + self.usage.slot_bytes() + self.usage.bytes(Kind::Entry) + in_table
     }
 
     fn capacity(&self) -> u64 {
-        self.items.capacity()
+        self.capacity_bytes.load(Ordering::Relaxed)
     }
 
     fn set_capacity(&self, bytes: u64) {
-        self.items.set_capacity(bytes);
+        self.capacity_bytes.store(bytes, Ordering::Relaxed);
+        let mut evicted = Vec::new();
+        self.evict(&mut self.queues.lock(), &mut evicted);
+        drop(evicted);
     }
 }
 
@@ -340,215 +514,5 @@ impl std::fmt::Debug for BlockCache {
     }
 }
 
-/// Weighs items by the memory they take.
-#[derive(Clone)]
-struct Bytes;
-
-impl Weighter<CacheKey, CacheItem> for Bytes {
-    fn weight(&self, _: &CacheKey, kept: &CacheItem) -> u64 {
-        let bytes = match kept {
-            CacheItem::Data(block) => block.memory_bytes(),
-            CacheItem::Index(fences) => fences.memory_bytes(),
-            CacheItem::Entry(entry) => entry.memory_bytes(),
-        };
-        bytes as u64 + ITEM_BYTES
-    }
-}
-
-/// Hashes keys, equally in every process, so that a simulated run can be repeated.
-#[derive(Clone)]
-struct Mix;
-
-impl BuildHasher for Mix {
-    type Hasher = MixHasher;
-    fn build_hasher(&self) -> MixHasher {
-        MixHasher(0)
-    }
-}
-
-/// Folds 64-bit words by multiplication, taking the high half of the product back into the low one.
-struct MixHasher(u64);
-
-impl Hasher for MixHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write_u64(&mut self, word: u64) {
-        let product = u128::from(self.0 ^ word ^ 0x2545_F491_4F6C_DD1D) * 0x9E37_79B9_7F4A_7C15;
-        self.0 = (product >> 64) as u64 ^ product as u64;
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_u64(u64::from(byte));
-        }
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    //! Tests: the cache finds what was inserted, keeps to its capacity, and counts; a cached entry
-    //! answers for its own key in its own table and for readers who may see it; admission follows
-    //! the rules.
-
-    use tamarack_env::ByteBuffer;
-
-    use super::*;
-    use crate::entry::{EntryKind, Sequence};
-    use crate::format::block::{Block, BlockBuilder};
-    use crate::memory::{Charged, MemoryPart};
-
-    fn entry<'a>(key: &'a str, sequence: u64, value: &'a [u8]) -> Entry<'a> {
-        Entry { key: key.as_bytes(), sequence: Sequence(sequence), kind: EntryKind::Put, value }
-    }
-
-    fn query(key: &str, sequence: u64) -> Query<'_> {
-        Query::new(key.as_bytes(), Sequence(sequence))
-    }
-
-    fn block(value_bytes: usize) -> SharedBlock {
-        let mut builder = BlockBuilder::new(1);
-        builder.add(&entry("k", 1, &vec![0; value_bytes]));
-        let mut payload = ByteBuffer::new();
-        builder.finish_into(&mut payload);
-        let block = Block::decode(payload).expect("what the builder made");
-        Charged::share(block, Block::memory_bytes, None, MemoryPart::Blocks)
-    }
-
-    /// A cache that is smaller than the data.
-    fn small_cache() -> BlockCache {
-        let cache = BlockCache::new(1 << 20);
-        cache.table_opened(2 << 20);
-        cache
-    }
-
-    /// The block at `offset` of table 1 was read for the entry.
-    fn admit(cache: &BlockCache, offset: u64, block: &SharedBlock, entry: Entry<'_>) {
-        cache.admit(TableId(1), offset, block, &Query::new(entry.key, Sequence::MAX), Finding::Youngest(entry));
-    }
-
-    #[test]
-    fn blocks_are_found_by_table_and_offset() {
-        let cache = BlockCache::new(1 << 20);
-        for table in [1, 2] {
-            cache.insert(TableId(table), 0, block(100));
-            cache.insert(TableId(table), 4096, block(100));
-        }
-        assert!(cache.get(TableId(1), 4096).is_some());
-        assert!(cache.get(TableId(1), 8192).is_none());
-        assert!(cache.get(TableId(3), 4096).is_none());
-        assert!(cache.get(TableId(2), 4096).is_some());
-        assert_eq!((cache.hits(), cache.misses()), (2, 2));
-    }
-
-    #[test]
-    fn a_cached_entry_is_what_was_copied() {
-        let key = "k".repeat(65_536);
-        for (key, kind, value) in
-            [("", EntryKind::Put, &b""[..]), ("k", EntryKind::Delete, b""), (&key, EntryKind::Put, b"value")]
-        {
-            let entry = Entry { key: key.as_bytes(), sequence: Sequence::MAX, kind, value };
-            let cached = CachedEntry::new(&entry);
-            assert_eq!((cached.entry(), cached.value(), cached.key()), (Some(entry), value, key.as_bytes()));
-            assert_eq!(cached.memory_bytes(), CachedEntry::memory_bytes_of(&entry));
-        }
-    }
-
-    #[test]
-    fn an_entry_answers_for_its_key_in_its_table_to_those_who_may_see_it() {
-        let cache = small_cache();
-        admit(&cache, 0, &block(4000), entry("k", 5, b"value"));
-        let found = |table, query: &Query<'_>| cache.entry(TableId(table), query).map(|cached| cached.value().to_vec());
-        assert_eq!(found(1, &query("k", 5)), Some(b"value".to_vec()));
-        assert_eq!(found(1, &query("k", 6)), Some(b"value".to_vec()));
-        assert_eq!(found(1, &query("k", 4)), None, "it is younger than the reader");
-        assert_eq!(found(2, &query("k", 5)), None, "another table's version is another one");
-        assert!(cache.get(TableId(1), 0).is_none(), "the block was not kept");
-        // Another key with the same digest: a hash collision.
-        cache.admit(TableId(1), 0, &block(4000), &query("k", 5), Finding::Youngest(entry("other", 5, b"value")));
-        assert_eq!(found(1, &query("k", 5)), None, "it has the same digest");
-    }
-
-    #[test]
-    fn what_is_kept_is_what_is_worth_more() {
-        let keeps_block = |cache: &BlockCache, what: &str, expected: bool| {
-            assert_eq!(cache.get(TableId(1), 0).is_some(), expected, "{what}");
-        };
-        let large = block(4000);
-        let (one, other) = (entry("one", 1, b"value"), entry("other", 1, b"value"));
-
-        let cache = small_cache();
-        (0..3).for_each(|_| admit(&cache, 0, &large, one));
-        keeps_block(&cache, "always the same entry", false);
-        admit(&cache, 0, &large, other);
-        keeps_block(&cache, "another entry of it", true);
-
-        let cache = small_cache();
-        admit(&cache, 0, &large, entry("one", 1, &vec![0; large.memory_bytes() / 2 - 100]));
-        keeps_block(&cache, "a large entry, but less than half of it", false);
-        let cache = small_cache();
-        admit(&cache, 0, &large, entry("one", 1, &vec![0; large.memory_bytes() / 2]));
-        keeps_block(&cache, "an entry that is more than half of it", true);
-
-        let cache = small_cache();
-        cache.table_closed(1 << 20);
-        admit(&cache, 0, &large, one);
-        keeps_block(&cache, "everything fits", true);
-
-        let cache = small_cache();
-        cache.admit(TableId(1), 0, &large, &query("one", 5), Finding::Absent);
-        keeps_block(&cache, "nothing was there", false);
-        let found = cache.entry(TableId(1), &query("one", 5)).expect("it is known");
-        assert_eq!(found.entry(), None, "there is none");
-        cache.admit(TableId(1), 0, &large, &query("other", 5), Finding::Absent);
-        keeps_block(&cache, "another absent key of it", true);
-        let cache = small_cache();
-        cache.admit(TableId(1), 0, &large, &query("one", 5), Finding::Other);
-        keeps_block(&cache, "an older version", true);
-    }
-
-    #[test]
-    fn the_cache_keeps_to_its_capacity() {
-        for capacity_bytes in [0, 10_000, 1 << 20] {
-            let cache = BlockCache::new(capacity_bytes);
-            cache.table_opened(2 << 20);
-            for offset in 0..2000 {
-                cache.insert(TableId(1), offset * 4096, block(4000));
-            }
-            cache.insert(TableId(1), 1, block(3 << 20));
-            assert!(cache.used_bytes() <= capacity_bytes, "{} of {capacity_bytes}", cache.used_bytes());
-            assert!(capacity_bytes < 1 << 20 || cache.used_bytes() > capacity_bytes / 2, "{}", cache.used_bytes());
-            // Entries that are looked up again drive out blocks that are not.
-            for round in 0..3 {
-                for number in 0..200 {
-                    let key = number.to_string();
-                    if cache.entry(TableId(1), &query(&key, round)).is_none() {
-                        admit(&cache, 4096 * number, &block(4000), entry(&key, 0, &[0; 1000]));
-                    }
-                }
-            }
-            let (used, entries) = (cache.used_bytes(), cache.entry_bytes());
-            assert!(entries <= used && used <= capacity_bytes, "{entries} of {used} of {capacity_bytes}");
-            assert!(capacity_bytes < 1 << 20 || entries > 200_000, "{entries} of {used}");
-        }
-    }
-
-    /// The memory of items and the cache's tables is about their weight: entries of 1 KiB and
-    /// smaller ones. With tiny ones it can be more, when the vectors of the shards have just
-    /// doubled.
-    #[test]
-    fn weights_are_what_items_take() {
-        for value_bytes in [1000, 100, 8] {
-            let cache = BlockCache::new(16 << 20);
-            cache.table_opened(1 << 30);
-            for number in 0..400_000 / (1 + value_bytes / 100) as u64 {
-                admit(&cache, 4096 * number, &block(4000), entry(&number.to_string(), 0, &vec![0; value_bytes]));
-            }
-            let taken = cache.block_bytes() + cache.other_bytes();
-            let used = cache.used_bytes();
-            assert!(used > 15 << 20, "{used}");
-            assert!((used / 100 * 75..used / 100 * 145).contains(&taken), "{taken} of {used} for {value_bytes}");
-        }
-    }
-}
+mod tests;

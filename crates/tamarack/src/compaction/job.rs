@@ -142,6 +142,8 @@ struct OpenPart {
     output: CompactionOutput,
     /// For a filter over the whole tree, if there is one.
     lists: Option<KeyLists>,
+    /// The last sequence of the memtable that it flushes, if it does.
+    flushes_through: Option<Sequence>,
 }
 
 /// Position at which a step of a part ended.
@@ -334,6 +336,9 @@ impl JobPart {
                 let input = open.entries.source().expect("the cursor is at an entry");
                 lists.note(input, entry.key, is_kept);
             }
+            if let Some(last) = open.flushes_through {
+                context.cache().renew(&entry, last);
+            }
             if is_kept {
                 open.output.add(entry)?;
             }
@@ -384,9 +389,14 @@ impl JobPart {
         if let Some(range_delete) = tree.range_deletes().first() {
             match *range_delete {}
         }
+        let flushes_through = match &self.task {
+            Task::Flush { immutable, .. } => Some(immutable.last),
+            Task::Compaction { .. } | Task::Range { .. } => None,
+        };
+        flushes_through.into_iter().for_each(|last| context.cache().flush_begins(last));
         // Read only after the inputs are complete, so that it covers all entries of the memtable.
         let retain = Retain::new(database.sequences.readable());
-        Ok(OpenPart { entries, retain, output, lists })
+        Ok(OpenPart { entries, retain, output, lists, flushes_through })
     }
 
     /// Gives up what was copied since the last handover: it began with another filter over the

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use tamarack_env::Env;
 use tamarack_env::sync::atomic::{AtomicBool, Ordering};
 
+use crate::cache::BlockCache;
 use crate::entry::{Entry, Sequence};
 use crate::error::{Error, Result};
 use crate::format::block::Compression;
@@ -94,6 +95,11 @@ impl OutputContext {
     /// The memory account that outputs are charged to.
     pub fn account(&self) -> &Arc<Account> {
         self.tables.storage().account()
+    }
+
+    /// The cache of blocks and entries.
+    pub fn cache(&self) -> &BlockCache {
+        self.tables.storage().cache()
     }
 
     /// Sets whether tables that begin from now on store the digests of their keys.

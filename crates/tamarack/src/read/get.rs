@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::cache::{BlockCache, Holder};
 use crate::entry::{Entry, EntryKind, Query, Sequence};
 use crate::error::Result;
 use crate::memtable::Memtable;
@@ -120,14 +121,21 @@ fn counted<'a>(
 ) -> Result<()> {
     let mine = counters.mine();
     mine.tally.begin(1);
+    let blocks_read = mine.tally.data_blocks_read();
     let sample = mine.sampler.picks().then(|| SampledLookup::begin(counters, &mine.tally));
     let decided = if fold_memtables(state, query, visit).is_break() {
-        Decided::Memtable
+        Decided::Memory
+    } else if let Some(decided) = fold_cached(state, query, &mine.tally, visit) {
+        decided
     } else {
         if let Some(range_delete) = state.tree().range_deletes().first() {
             match *range_delete {}
         }
-        fold(&mine.tally, visit)?
+        let decided = fold(&mine.tally, visit)?;
+        if matches!(decided, Decided::Nothing) && mine.tally.data_blocks_read() > blocks_read {
+            cache_of(state).admit_absent(&query);
+        }
+        decided
     };
     if let Some(sample) = sample {
         sample.end(state, query, counters, &mine.tally, decided);
@@ -138,9 +146,39 @@ fn counted<'a>(
 /// The source that decided a lookup.
 #[derive(Clone, Copy)]
 enum Decided<'a> {
-    Memtable,
+    /// A memtable or a cached entry.
+    Memory,
+    /// A cached entry that says that no run has the key.
+    Absent,
     Run(&'a Run),
     Nothing,
+}
+
+/// The cache of the tables of a state.
+pub(super) fn cache_of(state: &State) -> &BlockCache {
+    state.version.files().storage().cache()
+}
+
+/// Visits the cached entry of the query's key, which decides all that runs have to say; `None` if
+/// there is none.
+#[inline]
+fn fold_cached<'a>(state: &State, query: Query<'_>, tally: &LookupTally, visit: Visit<'_>) -> Option<Decided<'a>> {
+    let cached = cache_of(state).entry(&query)?;
+    let Some(entry) = cached.entry() else {
+        tally.cached_entry();
+        return Some(Decided::Absent);
+    };
+    let pin = |value: &[u8]| Value::pinned(Holder::Entry(&cached), value);
+    // A visitor that wants older versions finds them, and this one, in the runs.
+    let flow = is_terminal(entry.kind).then(|| visit(Entry { key: query.key(), ..entry }, &pin))?;
+    assert!(flow.is_break(), "a put or a delete decides, but {:?} did not", entry.kind);
+    tally.cached_entry();
+    Some(Decided::Memory)
+}
+
+/// Returns true if no older version matters.
+pub(super) fn is_terminal(kind: EntryKind) -> bool {
+    matches!(kind, EntryKind::Put | EntryKind::Delete)
 }
 
 #[inline(always)]
@@ -185,20 +223,18 @@ impl SampledLookup {
     ) {
         let has_read = tally.counts().data_blocks_read > self.data_blocks_read;
         let kind = match decided {
-            Decided::Nothing => LookupKind::NotFound,
+            Decided::Nothing | Decided::Absent => LookupKind::NotFound,
             Decided::Run(_) if has_read => LookupKind::FoundByReads,
-            Decided::Run(_) | Decided::Memtable => LookupKind::FoundInMemory,
+            Decided::Run(_) | Decided::Memory => LookupKind::FoundInMemory,
         };
         counters.note_latency(kind, self.began);
         counters.note_sampled();
-        if matches!(decided, Decided::Memtable) {
-            return;
-        }
-        counters.note_past_memtables();
         let decided = match decided {
+            Decided::Memory | Decided::Absent => return,
             Decided::Run(run) => Some(run),
-            Decided::Memtable | Decided::Nothing => None,
+            Decided::Nothing => None,
         };
+        counters.note_past_memtables();
         Filters::pin(state).note_samples(state, query, decided);
     }
 }

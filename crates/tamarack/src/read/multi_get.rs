@@ -29,7 +29,7 @@ use tamarack_env::{ReadQueue, ReadRequest};
 
 use super::get::{self, Visit};
 use super::value::Value;
-use crate::cache::Holder;
+use crate::cache::{CachedEntry, Holder};
 use crate::entry::{Entry, Query};
 use crate::error::Result;
 use crate::stats::{LookupCounters, LookupKind, Reader};
@@ -107,6 +107,8 @@ struct Lookups<'a> {
 struct KeySearch<'a> {
     here: Option<Candidate<'a>>,
     older: Candidates<'a, 'a>,
+    /// True if it has waited for a block.
+    has_waited: bool,
 }
 
 impl Lookups<'_> {
@@ -153,11 +155,14 @@ impl Lookups<'_> {
             ControlFlow::Break(())
         };
         if get::fold_memtables(self.state, self.queries[at], visit).is_continue() {
+            if let Some(cached) = get::cache_of(self.state).entry(&self.queries[at]) {
+                return self.end_by(at, &cached);
+            }
             if self.is_sampled(at) {
                 self.counters.note_past_memtables();
             }
             let older = self.filters.candidates(self.state, self.queries[at]);
-            self.searches[at] = Some(KeySearch { here: None, older });
+            self.searches[at] = Some(KeySearch { here: None, older, has_waited: false });
             return self.search_runs(at);
         }
         if let Some(found) = found {
@@ -178,7 +183,12 @@ impl Lookups<'_> {
                 Some(here) => Some(here),
                 None => search.older.next(&self.blocks.tally)?,
             };
-            let Some(here) = here else { return self.end(at, None) };
+            let Some(here) = here else {
+                if search.has_waited {
+                    get::cache_of(self.state).admit_absent(&self.queries[at]);
+                }
+                return self.end(at, None);
+            };
             let mut found = None;
             let mut visit = |entry: Entry<'_>, holder: Holder<'_>| {
                 found = Some(get::deciding_entry(self.dir, entry, &|value| Value::pinned(holder, value)));
@@ -203,10 +213,21 @@ impl Lookups<'_> {
                 }
             };
             if search.here.is_some() {
+                search.has_waited = true;
                 self.searches[at] = Some(search);
                 return Ok(());
             }
         }
+    }
+
+    /// Ends a query by its cached entry.
+    fn end_by(&mut self, at: usize, cached: &CachedEntry) -> Result<()> {
+        self.blocks.tally.cached_entry();
+        if let Some(entry) = cached.entry() {
+            let pin = |value: &[u8]| Value::pinned(Holder::Entry(cached), value);
+            self.values[at] = get::deciding_entry(self.dir, entry, &pin)?.value;
+        }
+        Ok(())
     }
 
     /// Ends a query that memtables did not decide; `decided` is the deciding run.

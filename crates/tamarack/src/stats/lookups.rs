@@ -57,8 +57,8 @@ statistics! {
         /// index blocks.
         data_blocks_read: u64, "data blocks";
 
-        /// Entry cache hits, for which no block was needed: an entry, or the absence of the key
-        /// from a table whose filter gives a false positive.
+        /// Entry cache hits, for which neither filters nor blocks were needed: an entry, or the
+        /// fact that no table has the key.
         cached_entries: u64, "hits";
     }
 }
@@ -103,6 +103,12 @@ impl LookupTally {
     #[inline]
     pub fn data_block_read(&self) {
         self.data_blocks_read.add(1);
+    }
+
+    /// Returns the data blocks read so far.
+    #[inline]
+    pub fn data_blocks_read(&self) -> u64 {
+        self.data_blocks_read.get()
     }
 
     /// Counts an entry cache hit.

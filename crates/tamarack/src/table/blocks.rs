@@ -16,14 +16,14 @@ use std::sync::Arc;
 use tamarack_env::{ByteBuffer, ReadRequest};
 
 use super::index::Lower;
-use super::reader::{BlockOrigin, Fetch, Table};
+use super::reader::{Fetch, FoundBlock, Table};
 use super::storage::TableStorage;
-use crate::cache::Holder;
+use crate::cache::{Holder, LowerBlock, SharedLower};
 use crate::entry::{Entry, Query};
 use crate::error::Result;
+use crate::format::SharedBlock;
 use crate::format::meta::TableId;
 use crate::format::stored::BlockHandle;
-use crate::format::{SharedBlock, SharedFences};
 use crate::stats::{LookupTally, Reader};
 
 /// The size from which a block is read by itself, at once: it takes as long as many others, and
@@ -50,7 +50,7 @@ pub type BlockName = (TableId, u64);
 enum LackingBlock {
     Awaited,
     Data(SharedBlock),
-    Lower(SharedFences),
+    Lower(SharedLower),
 }
 
 /// A block to be read.
@@ -79,23 +79,29 @@ impl Fetch for Blocks {
             return Ok(Some(lower));
         }
         let handle = table.index.top().handle(top);
-        if let Some(LackingBlock::Lower(fences)) = self.known.get(&(table.id(), handle.offset)) {
-            return Ok(Some(Lower::Shared(fences.clone())));
+        if let Some(LackingBlock::Lower(lower)) = self.known.get(&(table.id(), handle.offset)) {
+            return Ok(Some(Lower::Shared(lower.clone())));
         }
         table.file.check_inside(&handle)?;
         self.noted = Some((handle, Some(top)));
         Ok(None)
     }
 
-    fn data_block(&mut self, table: &Table, handle: &BlockHandle) -> Result<Option<(SharedBlock, BlockOrigin)>> {
+    fn data_block(
+        &mut self,
+        table: &Table,
+        lower: &LowerBlock,
+        at: usize,
+        handle: &BlockHandle,
+    ) -> Result<Option<FoundBlock>> {
         let name = (table.id(), handle.offset);
         let is_awaited = match self.known.get(&name) {
-            Some(LackingBlock::Data(block)) => return Ok(Some((block.clone(), BlockOrigin::Storage))),
+            Some(LackingBlock::Data(block)) => return Ok(Some(FoundBlock::Read(block.clone()))),
             known => known.is_some(),
         };
         if !is_awaited {
-            if let Some(block) = table.cached(handle) {
-                return Ok(Some((block, BlockOrigin::Cache)));
+            if let Some(block) = table.cached(lower, at) {
+                return Ok(Some(FoundBlock::Cached(block)));
             }
             table.file.check_inside(handle)?;
             self.tally.data_block_read();
@@ -103,7 +109,7 @@ impl Fetch for Blocks {
                 let block = table.read_for_lookup(handle, Reader::MultiGet, self.has_large)?;
                 self.has_large = true;
                 self.known.insert(name, LackingBlock::Data(block.clone()));
-                return Ok(Some((block, BlockOrigin::Storage)));
+                return Ok(Some(FoundBlock::Read(block)));
             }
         }
         self.noted = Some((*handle, None));

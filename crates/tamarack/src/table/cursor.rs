@@ -27,11 +27,12 @@ use super::lower::LOWER_BYTES;
 use super::reader::Table;
 use super::storage::TableStorage;
 use super::window::{Direction, ReadGrowth, SEQUENTIAL_BYTES, ScanVolume, Window, piece_in};
+use crate::cache::SharedLower;
 use crate::entry::{Entry, Sequence};
 use crate::error::Result;
+use crate::format::SharedBlock;
 use crate::format::block::{Block, BlockCursor};
 use crate::format::stored::{BlockHandle, Flaw};
-use crate::format::{SharedBlock, SharedFences};
 use crate::memory::{Account, Charged, MemoryPart};
 use crate::merge::{SeekTarget, Source};
 use crate::stats::Reader;
@@ -126,7 +127,7 @@ impl Pieces {
     }
 
     /// The lower index block of the fence `top`.
-    fn lower(&mut self, table: &Table, top: usize) -> Result<SharedFences> {
+    fn lower(&mut self, table: &Table, top: usize) -> Result<SharedLower> {
         if self.policy == ReadPolicy::Cached {
             return table.lower_or_read(top, Reader::Scan).map(Lower::into_shared);
         }
@@ -200,13 +201,13 @@ impl Pieces {
     }
 
     /// The data block once more after its release.
-    fn released_data_block(&mut self, table: &Table, handle: &BlockHandle) -> Result<SharedBlock> {
+    fn released_data_block(&mut self, table: &Table, lower: &IndexPosition) -> Result<SharedBlock> {
         if self.policy == ReadPolicy::Cached
-            && let Some(block) = table.cached(handle)
+            && let Some(block) = table.cached(&lower.fences, lower.at)
         {
-            return Ok(block);
+            return Ok(block.clone());
         }
-        let block = self.block_or_read(table, handle, Direction::Forward, 0)?;
+        let block = self.block_or_read(table, &lower.handle(), Direction::Forward, 0)?;
         Ok(self.share(table, block))
     }
 
@@ -225,8 +226,8 @@ impl Pieces {
         let ahead_bytes = if self.window.holds(handle) {
             self.growth.arrived();
             0
-        } else if let Some(block) = cache.get(table.meta.id, handle.offset) {
-            return Ok(block);
+        } else if let Some(block) = table.cached(&lower.fences, lower.at) {
+            return Ok(block.clone());
         } else if table.storage.account().scans_are_many() {
             // Just the block, whatever the seek has read.
             self.growth.restart();
@@ -241,7 +242,7 @@ impl Pieces {
             self.window.release();
         }
         if self.growth.is_short() {
-            cache.insert(table.meta.id, handle.offset, block.clone());
+            cache.insert(&lower.fences, lower.at, block.clone());
         }
         Ok(block)
     }
@@ -252,7 +253,7 @@ impl Pieces {
 struct IndexPosition {
     /// The block's fence in the top index.
     top: usize,
-    fences: SharedFences,
+    fences: SharedLower,
     at: usize,
 }
 
@@ -429,9 +430,9 @@ impl TableCursor {
         if self.waits_at().is_none() {
             return Ok(());
         }
-        let handle = self.lower.as_ref().expect("a cursor that stands has a lower index block").handle();
-        let read = self.pieces.released_data_block(&self.table, &handle);
-        let read = read.map(|block| self.data.block = Some((handle.offset, block)));
+        let lower = self.lower.as_ref().expect("a cursor that stands has a lower index block");
+        let read = self.pieces.released_data_block(&self.table, lower);
+        let read = read.map(|block| self.data.block = Some((lower.handle().offset, block)));
         self.settle(read)
     }
 
@@ -495,20 +496,20 @@ impl TableCursor {
             SeekTarget::Last => lower.fences.len() - 1,
             SeekTarget::From(key, sequence) | SeekTarget::Before(key, sequence) => lower.fences.floor(key, sequence),
         };
-        let handle = lower.handle();
         self.is_prepared = true;
+        let lower = self.lower.as_ref().expect("it was loaded now or before");
+        let handle = lower.handle();
         if self.data.holds(&handle) || self.pieces.window.holds(&handle) {
             return Ok(false);
         }
-        if let Some(block) = self.table.cached(&handle) {
-            self.data.stand_before(&handle, block);
+        if let Some(block) = self.table.cached(&lower.fences, lower.at) {
+            self.data.stand_before(&handle, block.clone());
             return Ok(false);
         }
         if self.pieces.volume.is_large(handle.bytes) && self.table.storage.large_reads().is_large(handle.bytes as u64) {
             // The seek reads it by itself: such reads take turns.
             return Ok(false);
         }
-        let lower = self.lower.as_ref().expect("it was loaded now or before");
         let ahead_bytes =
             self.pieces.growth.first().min(lower.wanted_bytes(&self.table, direction, &self.pieces.volume));
         let (start, end) = piece_in(&self.table, &handle, direction, ahead_bytes)?;
@@ -552,7 +553,8 @@ impl TableCursor {
             return false;
         };
         let block = self.table.storage.share(block);
-        self.table.storage.cache().insert(self.table.id(), handle.offset, block.clone());
+        let lower = self.lower.as_ref().expect("a data block is requested below a lower index block");
+        self.table.storage.cache().insert(&lower.fences, lower.at, block.clone());
         self.data.stand_before(&handle, block);
         self.pieces.growth.arrived();
         // The block itself is not needed any more.

@@ -9,7 +9,8 @@
 //!
 //! A resident lower block stays until the table is closed, and lookups borrow it: no hash table is
 //! searched, no references are counted. [`IndexBudget`] bounds the resident blocks of all tables
-//! together; others are in the block cache, and a lookup may have to read them again.
+//! together; others are in the block cache, and a lookup may have to read them again. Either kind
+//! has slots for its cached data blocks ([`LowerBlock`](crate::cache::LowerBlock)).
 //!
 //! Cost: two searches among integers (`docs/READ_PATH.md` has figures). Memory: 21 bytes
 //! per data block, 0.5 to 0.7 % of the data at blocks of 4 KiB; more if keys are long and alike
@@ -18,8 +19,8 @@
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
+use crate::cache::{LowerSlots, SharedLower};
 use crate::entry::Sequence;
-use crate::format::SharedFences;
 use crate::format::fences::Fences;
 use crate::format::stored::BlockHandle;
 use crate::memory::Account;
@@ -79,44 +80,46 @@ impl IndexBudget {
 pub(super) struct Index {
     top: Fences,
     /// For each fence of `top`, its block if that is resident.
-    resident: Box<[OnceLock<SharedFences>]>,
+    resident: Box<[OnceLock<SharedLower>]>,
+    /// For each fence of `top`, its block if that is cached instead.
+    cached: Arc<LowerSlots>,
 }
 
 /// A lower index block in memory.
 #[derive(Debug)]
 pub(super) enum Lower<'a> {
     /// Resident while the table is open.
-    Resident(&'a SharedFences),
+    Resident(&'a SharedLower),
     /// Shared with the cache or read for this lookup.
-    Shared(SharedFences),
+    Shared(SharedLower),
 }
 
 impl Deref for Lower<'_> {
-    type Target = Fences;
+    type Target = SharedLower;
 
     #[inline]
-    fn deref(&self) -> &Fences {
+    fn deref(&self) -> &SharedLower {
         match self {
-            Self::Resident(fences) => fences,
-            Self::Shared(fences) => fences,
+            Self::Resident(lower) => lower,
+            Self::Shared(lower) => lower,
         }
     }
 }
 
 impl Lower<'_> {
     /// A reference that a cursor can keep.
-    pub(super) fn into_shared(self) -> SharedFences {
+    pub(super) fn into_shared(self) -> SharedLower {
         match self {
-            Self::Resident(fences) => fences.clone(),
-            Self::Shared(fences) => fences,
+            Self::Resident(lower) => lower.clone(),
+            Self::Shared(lower) => lower,
         }
     }
 }
 
 impl Index {
-    pub(super) fn new(top: Fences) -> Self {
+    pub(super) fn new(top: Fences, cached: Arc<LowerSlots>) -> Self {
         let resident = (0..top.len()).map(|_| OnceLock::new()).collect();
-        Self { top, resident }
+        Self { top, resident, cached }
     }
 
     /// The top index.
@@ -127,38 +130,45 @@ impl Index {
 
     /// The lower block of the fence `top`, if resident.
     #[inline]
-    pub(super) fn resident(&self, top: usize) -> Option<&SharedFences> {
+    pub(super) fn resident(&self, top: usize) -> Option<&SharedLower> {
         self.resident[top].get()
     }
 
-    /// Makes the lower block of the fence `top` resident; false if the budget is used up.
-    pub(super) fn keep(&self, top: usize, fences: &SharedFences, budget: &IndexBudget) -> bool {
-        self.keep_if(top, fences, budget, IndexBudget::take)
+    /// The slots of cached lower blocks.
+    #[inline]
+    pub(super) fn cached(&self) -> &Arc<LowerSlots> {
+        &self.cached
+    }
+
+    /// Makes the lower block of the fence `top` resident, and returns the one that is; `None` if
+    /// the budget is used up.
+    pub(super) fn keep(&self, top: usize, lower: &SharedLower, budget: &IndexBudget) -> Option<&SharedLower> {
+        self.keep_if(top, lower, budget, IndexBudget::take)
     }
 
     /// As [`Index::keep`], for a block that nobody has asked for yet.
-    pub(super) fn keep_unasked(&self, top: usize, fences: &SharedFences, budget: &IndexBudget) -> bool {
-        self.keep_if(top, fences, budget, IndexBudget::take_unasked)
+    pub(super) fn keep_unasked(&self, top: usize, lower: &SharedLower, budget: &IndexBudget) -> Option<&SharedLower> {
+        self.keep_if(top, lower, budget, IndexBudget::take_unasked)
     }
 
     fn keep_if(
         &self,
         top: usize,
-        fences: &SharedFences,
+        lower: &SharedLower,
         budget: &IndexBudget,
         take: impl FnOnce(&IndexBudget, u64) -> bool,
-    ) -> bool {
-        if self.resident[top].get().is_some() {
-            return true;
+    ) -> Option<&SharedLower> {
+        let resident = &self.resident[top];
+        if resident.get().is_none() {
+            if !take(budget, lower.memory_bytes() as u64) {
+                return None;
+            }
+            // Another thread may have been faster.
+            if resident.set(lower.clone()).is_err() {
+                budget.give_back(lower.memory_bytes() as u64);
+            }
         }
-        if !take(budget, fences.memory_bytes() as u64) {
-            return false;
-        }
-        // Another thread may have been faster.
-        if self.resident[top].set(fences.clone()).is_err() {
-            budget.give_back(fences.memory_bytes() as u64);
-        }
-        true
+        resident.get()
     }
 
     /// The first lower block that is not resident.
@@ -174,13 +184,15 @@ impl Index {
 
     /// The memory of the index without resident lower blocks, in bytes.
     pub(super) fn top_bytes(&self) -> usize {
-        self.top.memory_bytes() + size_of_val(&*self.resident)
+        self.top.memory_bytes() + size_of_val(&*self.resident) + self.cached.memory_bytes()
     }
 }
 
 /// The position of a place in a table's data.
 pub(super) struct DataBlockPosition {
-    /// The only data block that can contain it.
+    /// The fence of the only data block that can contain it.
+    pub(super) at: usize,
+    /// That block.
     pub(super) handle: BlockHandle,
     /// The sequence of the next block's fence, if that falls between versions of the same key.
     pub(super) next: Option<Sequence>,
@@ -195,6 +207,6 @@ impl Index {
             true => lower.sequence_of(at + 1, key),
             false => self.top.sequence_of(top + 1, key),
         };
-        DataBlockPosition { handle: lower.handle(at), next }
+        DataBlockPosition { at, handle: lower.handle(at), next }
     }
 }

@@ -18,8 +18,8 @@ use tamarack_env::ByteBuffer;
 
 use super::index::Lower;
 use super::reader::Table;
+use crate::cache::{LowerBlock, SharedLower};
 use crate::error::Result;
-use crate::format::SharedFences;
 use crate::format::block::Block;
 use crate::format::fences::Fences;
 use crate::memory::{Charged, MemoryPart};
@@ -49,11 +49,8 @@ impl Table {
     #[inline]
     pub(super) fn lower(&self, top: usize) -> Option<Lower<'_>> {
         match self.index.resident(top) {
-            Some(fences) => Some(Lower::Resident(fences)),
-            None => {
-                let offset = self.index.top().handle(top).offset;
-                self.storage.cache().get_index(self.id(), offset).map(Lower::Shared)
-            }
+            Some(lower) => Some(Lower::Resident(lower)),
+            None => self.index.cached().cached(top).map(Lower::Shared),
         }
     }
 
@@ -67,7 +64,7 @@ impl Table {
     }
 
     #[cold]
-    fn read_lower(&self, top: usize, reader: Reader) -> Result<SharedFences> {
+    fn read_lower(&self, top: usize, reader: Reader) -> Result<SharedLower> {
         let (start, end) = self.lower_piece(top)?;
         let alone = self.index.top().handle(top).bytes;
         let bytes = match self.file.read(start, (end - start) as usize, reader) {
@@ -105,18 +102,19 @@ impl Table {
     }
 
     /// Returns the lower index block of the fence `top`, and keeps it and those that follow it in
-    /// `bytes`, which were read from its beginning on.
+    /// `bytes`, which were read from its beginning on. If another thread has kept one before,
+    /// returns that: lookups find data blocks by it.
     ///
     /// # Errors
     /// If it is damaged. Damage of the others is reported to whoever needs them.
-    pub(super) fn take_lower(&self, top: usize, bytes: &[u8], reader: Reader) -> Result<SharedFences> {
+    pub(super) fn take_lower(&self, top: usize, bytes: &[u8], reader: Reader) -> Result<SharedLower> {
         let mut blocks = self.lower_in(top, bytes, reader);
         let (_, first) = blocks.next().expect("what was read has at least one block");
         let first = first?;
-        self.keep_lower(top, &first);
-        for (at, fences) in blocks {
-            let Ok(fences) = fences else { break };
-            if !self.index.keep(at, &fences, self.storage.index_budget()) {
+        let first = self.keep_lower(top, first);
+        for (at, lower) in blocks {
+            let Ok(lower) = lower else { break };
+            if self.index.keep(at, &lower, self.storage.index_budget()).is_none() {
                 break;
             }
         }
@@ -130,7 +128,7 @@ impl Table {
         first: usize,
         bytes: &'t [u8],
         reader: Reader,
-    ) -> impl Iterator<Item = (usize, Result<SharedFences>)> + 't {
+    ) -> impl Iterator<Item = (usize, Result<SharedLower>)> + 't {
         let start = self.index.top().handle(first).offset;
         (first..self.index.top().len()).map_while(move |top| {
             let handle = self.index.top().handle(top);
@@ -154,8 +152,8 @@ impl Table {
             return Ok(if bytes_max < LOADED_BYTES { Loaded::BudgetUsedUp } else { Loaded::Nothing });
         }
         let bytes = self.file.read(start, (end - start) as usize, Reader::Upkeep)?;
-        for (top, fences) in self.lower_in(first, &bytes, Reader::Upkeep) {
-            if !self.index.keep_unasked(top, &fences?, budget) {
+        for (top, lower) in self.lower_in(first, &bytes, Reader::Upkeep) {
+            if self.index.keep_unasked(top, &lower?, budget).is_none() {
                 return Ok(Loaded::BudgetUsedUp);
             }
         }
@@ -167,37 +165,40 @@ impl Table {
         for (top, stored) in lower.iter().enumerate() {
             let handle = self.index.top().handle(top);
             let block = self.file.open_in_memory(stored, &handle);
-            let fences = match block.and_then(|block| self.fences_of(top, &block)) {
-                Ok(fences) => fences,
+            let lower = match block.and_then(|block| self.lower_of(top, &block)) {
+                Ok(lower) => lower,
                 Err(error) => {
                     // The file may be sound: whoever needs the block reads it.
                     tracing::error!(%error, "an index block was damaged in memory after it was written");
                     return;
                 }
             };
-            if !self.index.keep_unasked(top, &fences, self.storage.index_budget()) {
+            if self.index.keep_unasked(top, &lower, self.storage.index_budget()).is_none() {
                 return;
             }
         }
     }
 
     /// Decodes the lower index block of the fence `top`, which was read for `reader`.
-    pub(super) fn decode_lower(&self, top: usize, block: &Block, reader: Reader) -> Result<SharedFences> {
+    pub(super) fn decode_lower(&self, top: usize, block: &Block, reader: Reader) -> Result<SharedLower> {
         self.file.counters().of(reader).index_blocks.add(1);
-        self.fences_of(top, block)
+        self.lower_of(top, block)
     }
 
-    fn fences_of(&self, top: usize, block: &Block) -> Result<SharedFences> {
+    fn lower_of(&self, top: usize, block: &Block) -> Result<SharedLower> {
         let (key, sequence) = self.index.top().place(top);
         let fences = Fences::decode(block, (&key, sequence));
-        let fences = fences.map_err(|flaw| self.file.flaw(flaw, self.index.top().handle(top).offset))?;
-        Ok(Charged::share(fences, Fences::memory_bytes, Some(self.storage.account()), MemoryPart::Blocks))
+        let offset = self.index.top().handle(top).offset;
+        let fences = fences.map_err(|flaw| self.file.flaw(flaw, offset))?;
+        let lower = self.storage.cache().lower_block(self.id(), offset, fences);
+        Ok(Charged::share(lower, LowerBlock::memory_bytes, Some(self.storage.account()), MemoryPart::Blocks))
     }
 
-    /// Makes a lower index block resident, or else caches it.
-    fn keep_lower(&self, top: usize, fences: &SharedFences) {
-        if !self.index.keep(top, fences, self.storage.index_budget()) {
-            self.storage.cache().insert_index(self.id(), self.index.top().handle(top).offset, fences.clone());
+    /// Makes a lower index block resident, or else caches it. Returns the one that lookups find.
+    fn keep_lower(&self, top: usize, lower: SharedLower) -> SharedLower {
+        match self.index.keep(top, &lower, self.storage.index_budget()) {
+            Some(resident) => resident.clone(),
+            None => self.storage.cache().insert_lower(self.index.cached(), top, lower),
         }
     }
 

@@ -6,7 +6,7 @@
 
 use std::cmp::Ordering;
 use std::io;
-use std::ops::{ControlFlow, Range};
+use std::ops::{ControlFlow, Deref, Range};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -22,7 +22,7 @@ use super::index::{DataBlockPosition, Index, Lower};
 use super::open_files::PooledFile;
 use super::storage::TableStorage;
 use super::written::WrittenTable;
-use crate::cache::{Finding, Holder};
+use crate::cache::{CachedBlock, Holder, LowerBlock};
 use crate::entry::{Entry, Query, Sequence};
 use crate::error::{Error, Result};
 use crate::format::SharedBlock;
@@ -143,7 +143,8 @@ impl Table {
         let units = file.units(&footer, meta, &tail)?;
         let digest_damage = OnceLock::new();
         let (filter, origin) = first_filter(&file, &footer, meta, &tail, target, (storage, &digest_damage))?;
-        let (index, account) = (Index::new(fences), storage.account());
+        let cached = storage.cache().lower_slots(meta.id, fences.len());
+        let (index, account) = (Index::new(fences, cached), storage.account());
         let of_indexes = index.top_bytes() + size_of::<Self>() + FILE_BYTES + meta.memory_bytes();
         let charge = account.charge(MemoryPart::Indexes, of_indexes);
         let slot = storage.filter_slots.add(meta.id, filter, account);
@@ -364,10 +365,10 @@ impl Table {
         visit: &mut dyn FnMut(Entry<'_>, Holder<'_>) -> ControlFlow<()>,
     ) -> Result<Option<ControlFlow<()>>> {
         if !is_filtered {
-            return self.search_cached(query, fetch, false, visit);
+            return self.search_blocks(query, fetch, visit);
         }
         let mut found = false;
-        let flow = self.search_cached(query, fetch, true, &mut |entry, holder| {
+        let flow = self.search_blocks(query, fetch, &mut |entry, holder| {
             found = true;
             visit(entry, holder)
         })?;
@@ -388,59 +389,30 @@ impl Table {
     }
 
     /// As [`Table::search_with`], but does not count the filter.
-    fn search_cached(
-        &self,
-        query: Query<'_>,
-        fetch: &mut impl Fetch,
-        is_filtered: bool,
-        visit: &mut dyn FnMut(Entry<'_>, Holder<'_>) -> ControlFlow<()>,
-    ) -> Result<Option<ControlFlow<()>>> {
-        let searching = measure::begin(measure::LookupPart::Block);
-        let cached = self.storage.cache().entry(self.meta.id, &query);
-        searching.end();
-        let Some(cached) = cached else {
-            return self.search_blocks(query, fetch, is_filtered, visit);
-        };
-        fetch.tally().cached_entry();
-        let Some(youngest) = cached.entry() else { return Ok(Some(ControlFlow::Continue(()))) };
-        if visit(Entry { key: query.key(), ..youngest }, Holder::Entry(&cached)).is_break() {
-            return Ok(Some(ControlFlow::Break(())));
-        }
-        // It has been visited; the visitor wants the older ones too.
-        self.search_blocks(query, fetch, is_filtered, &mut |entry, holder| {
-            if entry.sequence < youngest.sequence { visit(entry, holder) } else { ControlFlow::Continue(()) }
-        })
-    }
-
-    /// As [`Table::search_cached`], in the blocks.
     fn search_blocks(
         &self,
         query: Query<'_>,
         fetch: &mut impl Fetch,
-        is_filtered: bool,
         visit: &mut dyn FnMut(Entry<'_>, Holder<'_>) -> ControlFlow<()>,
     ) -> Result<Option<ControlFlow<()>>> {
         let is_forgotten = mistake::is_planted(Mistake::SequenceBaseForgotten);
         let base = if is_forgotten { Sequence::ZERO } else { self.meta.sequence_base };
         let mut sequence = query.sequence().without_base(base);
-        // The first version is the youngest in the table if none is out of sight.
-        let sees_all =
-            query.sequence() >= self.meta.largest_sequence || mistake::is_planted(Mistake::CachedFromThePast);
         let mut visited = false;
         loop {
             let finding = measure::begin(measure::LookupPart::Index);
             let top = self.index.top().floor(query.key(), sequence);
             let Some(lower) = fetch.lower(self, top)? else { return Ok(None) };
-            let DataBlockPosition { handle, next } = self.index.find(top, &lower, query.key(), sequence);
+            let DataBlockPosition { at, handle, next } = self.index.find(top, &lower, query.key(), sequence);
             finding.end();
             let searching = measure::begin(measure::LookupPart::Block);
-            let Some((block, origin)) = fetch.data_block(self, &handle)? else { return Ok(None) };
-            let mut youngest = None;
+            let Some(block) = fetch.data_block(self, &lower, at, &handle)? else { return Ok(None) };
+            let mut first = None;
             let ended = block
                 .versions(query.key(), sequence, &mut |mut entry| {
                     entry.sequence = entry.sequence.with_base(base);
-                    if !std::mem::replace(&mut visited, true) && sees_all {
-                        youngest = Some(entry);
+                    if !std::mem::replace(&mut visited, true) {
+                        first = Some(entry);
                     }
                     visit(entry, Holder::Block(&block))
                 })
@@ -449,13 +421,8 @@ impl Table {
             // The next block begins with another version of the key: its fence is exactly that
             // version's place.
             let next = next.filter(|&next| ended == Versions::BlockEnded && next < sequence);
-            if origin == BlockOrigin::Storage {
-                let finding = match youngest {
-                    Some(entry) => Finding::Youngest(entry),
-                    None if is_filtered && sees_all && !visited && next.is_none() => Finding::Absent,
-                    None => Finding::Other,
-                };
-                self.storage.cache().admit(self.meta.id, handle.offset, &block, &query, finding);
+            if let FoundBlock::Read(block) = &block {
+                self.storage.cache().admit((&lower, at), block, &query, first);
             }
             match (ended, next) {
                 (Versions::Stopped, _) => return Ok(Some(ControlFlow::Break(()))),
@@ -479,10 +446,12 @@ impl Table {
         Ok(self.storage.share(self.file.read_block(handle, reader)?))
     }
 
-    /// A data block from the cache.
+    /// The data block of the fence `at` of `lower`, if cached. Counts the search.
     #[inline]
-    pub(super) fn cached(&self, handle: &BlockHandle) -> Option<SharedBlock> {
-        self.storage.cache().get(self.meta.id, handle.offset)
+    pub(super) fn cached(&self, lower: &LowerBlock, at: usize) -> Option<CachedBlock> {
+        let found = lower.cached(at);
+        self.storage.cache().count(lower.handle(at).offset, found.is_some());
+        found
     }
 }
 
@@ -562,12 +531,25 @@ fn units_within(bits: u64, meta: &TableMeta, units: &Units) -> usize {
     if units.0.is_empty() { 0 } else { (bits / unit_bits(meta, units)).min(units.0.len() as u64) as usize }
 }
 
-/// The origin of a data block.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum BlockOrigin {
-    Cache,
-    /// Not offered to the cache yet.
-    Storage,
+/// A data block for a lookup.
+#[derive(Debug)]
+pub(super) enum FoundBlock {
+    /// It is in the cache.
+    Cached(CachedBlock),
+    /// It was read, and not offered to the cache yet.
+    Read(SharedBlock),
+}
+
+impl Deref for FoundBlock {
+    type Target = SharedBlock;
+
+    #[inline]
+    fn deref(&self) -> &SharedBlock {
+        match self {
+            Self::Cached(block) => block,
+            Self::Read(block) => block,
+        }
+    }
 }
 
 /// Provides blocks to a lookup. `None` means that the block is not in memory, so that the lookup
@@ -576,8 +558,14 @@ pub(super) trait Fetch {
     /// The lower index block of `table` for its fence `top`.
     fn lower<'t>(&mut self, table: &'t Table, top: usize) -> Result<Option<Lower<'t>>>;
 
-    /// A data block of `table`.
-    fn data_block(&mut self, table: &Table, handle: &BlockHandle) -> Result<Option<(SharedBlock, BlockOrigin)>>;
+    /// The data block of `table` with that `handle`, of the fence `at` of `lower`.
+    fn data_block(
+        &mut self,
+        table: &Table,
+        lower: &LowerBlock,
+        at: usize,
+        handle: &BlockHandle,
+    ) -> Result<Option<FoundBlock>>;
 
     /// The counts of the lookup.
     fn tally(&self) -> &LookupTally;
@@ -595,12 +583,18 @@ impl Fetch for ReadThrough<'_> {
     }
 
     #[inline]
-    fn data_block(&mut self, table: &Table, handle: &BlockHandle) -> Result<Option<(SharedBlock, BlockOrigin)>> {
-        if let Some(block) = table.cached(handle) {
-            return Ok(Some((block, BlockOrigin::Cache)));
+    fn data_block(
+        &mut self,
+        table: &Table,
+        lower: &LowerBlock,
+        at: usize,
+        handle: &BlockHandle,
+    ) -> Result<Option<FoundBlock>> {
+        if let Some(block) = table.cached(lower, at) {
+            return Ok(Some(FoundBlock::Cached(block)));
         }
         self.tally.data_block_read();
-        Ok(Some((table.read_for_lookup(handle, Reader::Get, false)?, BlockOrigin::Storage)))
+        Ok(Some(FoundBlock::Read(table.read_for_lookup(handle, Reader::Get, false)?)))
     }
 
     #[inline]

@@ -1,17 +1,17 @@
-//! The entry cache: through all writes, deletes, compactions and reshapes, for present and past
-//! readers, cached entries answer as the tables would.
+//! The entry cache: through all writes, deletes, flushes, compactions, ingests and reshapes, for
+//! present and past readers, cached entries answer as the tables would.
 //!
 //! Random histories on a database with a cache for a few entries and blocks, compared with a map
 //! for the present and one for each snapshot. Planted mistakes in the cache's rules show that the
 //! histories can fail: each makes some history fail.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tamarack::mistake;
 #[cfg(debug_assertions)]
 use tamarack::mistake::Mistake;
 use tamarack::{AdvancedOptions, Db, LookupCounts, Options, Result, Snapshot};
-use tamarack_env::{MemoryEnv, Random};
+use tamarack_env::{Random, SimEnv};
 
 const OPERATIONS: usize = 1500;
 
@@ -68,8 +68,14 @@ fn an_entry_that_is_not_the_youngest_is_noticed() {
 
 #[cfg(debug_assertions)]
 #[test]
-fn an_entry_of_another_table_is_noticed() {
-    is_noticed(Mistake::CachedInAnyTable);
+fn an_entry_that_a_flush_leaves_behind_is_noticed() {
+    is_noticed(Mistake::CachedThroughFlush);
+}
+
+#[cfg(debug_assertions)]
+#[test]
+fn an_entry_that_an_ingest_leaves_behind_is_noticed() {
+    is_noticed(Mistake::CachedThroughIngest);
 }
 
 #[cfg(debug_assertions)]
@@ -85,8 +91,11 @@ fn is_noticed(mistake: Mistake) {
 fn history(seed: u64) -> Result<std::result::Result<LookupCounts, String>> {
     let random = Random::new(seed);
     let cache_bytes = [2000, 4000, 8000][random.below(3) as usize];
-    let advanced =
-        AdvancedOptions::new().env(MemoryEnv::new(seed)).policy("leveling:T=3").memtable_bytes(1500).block_bytes(400);
+    let advanced = AdvancedOptions::new()
+        .env(std::sync::Arc::new(SimEnv::new(seed)))
+        .policy("leveling:T=3")
+        .memtable_bytes(1500)
+        .block_bytes(400);
     let advanced = advanced.table_bytes(1200).cache_bytes(cache_bytes);
     let advanced = advanced.filter(["none", "blocked:bits=10", "blocked:bits=1"][random.below(3) as usize]);
     let db = Options::new().threads(1).advanced(advanced).open("/db")?;
@@ -133,7 +142,8 @@ impl World {
                 ];
                 self.db.set_policy(policies[self.random.below(6) as usize])?;
             }
-            296..340 => {
+            296..300 => self.ingest()?,
+            300..340 => {
                 let keys: Vec<_> = (0..self.random.below(20)).map(|_| self.key()).collect();
                 return self.look_up_together(&keys);
             }
@@ -143,6 +153,18 @@ impl World {
             }
         }
         Ok(Ok(()))
+    }
+
+    /// Stores a few keys in tables.
+    fn ingest(&mut self) -> Result<()> {
+        let keys: BTreeSet<_> = (0..self.random.below(10)).map(|_| self.key()).collect();
+        let mut ingest = self.db.ingest()?;
+        for key in keys {
+            let value = self.value();
+            ingest.put(&key, &value)?;
+            self.now.insert(key, value);
+        }
+        ingest.finish().map(drop)
     }
 
     /// Some keys are hot.

@@ -100,6 +100,7 @@ impl Scheduler {
         changes.push(Change::RunAdded { tree: self.tree.id(), run, level: level as u32, index: 0 });
         changes.push(Change::SlicesAdded { tree: self.tree.id(), run, slices: edits::whole(tables).collect() });
         changes.push(Change::FlushedThrough { tree: self.tree.id(), sequence: through });
+        version.files().storage().cache().ingest_begins(through);
         self.install(changes)?;
         let tables = output.installed();
         self.counters.ingests.add(1);

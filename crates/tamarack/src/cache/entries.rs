@@ -1,0 +1,99 @@
+//! [`EntryTable`]: the cached entries by name, in a hash table that is read without a lock.
+//!
+//! The cache's lock orders changes; lookups take none and allocate nothing (`papaya`).
+
+use std::hash::{BuildHasher, Hasher};
+
+use papaya::HashMap;
+use tamarack_env::sync::atomic::{AtomicU8, Ordering};
+use tamarack_env::sync::schedule_point;
+
+use super::entry::CachedEntry;
+use crate::entry::Sequence;
+
+/// The most uses of an item that count.
+const USES_MAX: u8 = 3;
+
+/// The entries. See the module's documentation.
+pub(super) struct EntryTable(HashMap<u64, KeptEntry, NameHash>);
+
+/// An entry and how often it was used lately.
+struct KeptEntry {
+    entry: CachedEntry,
+    uses: AtomicU8,
+}
+
+impl EntryTable {
+    pub(super) fn new() -> Self {
+        Self(HashMap::builder().hasher(NameHash).build())
+    }
+
+    /// The entry of that name, which counts as a use.
+    #[inline]
+    pub(super) fn get(&self, name: u64) -> Option<CachedEntry> {
+        schedule_point();
+        let entries = self.0.pin();
+        let kept = entries.get(&name)?;
+        let uses = kept.uses.load(Ordering::Relaxed);
+        if uses < USES_MAX {
+            kept.uses.store(uses + 1, Ordering::Relaxed);
+        }
+        Some(kept.entry.clone())
+    }
+
+    /// The sequence of the entry of that name, if there is one.
+    #[inline]
+    pub(super) fn sequence(&self, name: u64) -> Option<Sequence> {
+        schedule_point();
+        self.0.pin().get(&name).map(|kept| kept.entry.sequence())
+    }
+
+    /// The uses of the entry of that name; sets them if `set` says so. The caller has the lock of
+    /// the cache, and knows that it is there.
+    pub(super) fn uses(&self, name: u64, set: Option<u8>) -> u8 {
+        let entries = self.0.pin();
+        let kept = entries.get(&name).unwrap_or_else(|| panic!("entry {name:x} is in a queue, but not in the cache"));
+        set.into_iter().for_each(|uses| kept.uses.store(uses, Ordering::Relaxed));
+        kept.uses.load(Ordering::Relaxed)
+    }
+
+    /// Adds or replaces an entry. Returns the memory of the one that it replaces, in bytes. The
+    /// caller has the lock of the cache.
+    pub(super) fn insert(&self, name: u64, entry: CachedEntry) -> Option<usize> {
+        let entries = self.0.pin();
+        let kept = KeptEntry { entry, uses: AtomicU8::new(0) };
+        entries.insert(name, kept).map(|replaced| replaced.entry.memory_bytes())
+    }
+
+    /// Removes an entry. Returns its memory in bytes. The caller has the lock of the cache.
+    pub(super) fn remove(&self, name: u64) -> Option<usize> {
+        self.0.pin().remove(&name).map(|kept| kept.entry.memory_bytes())
+    }
+}
+
+/// Hashes names, which are hashes already.
+#[derive(Clone)]
+struct NameHash;
+
+impl BuildHasher for NameHash {
+    type Hasher = NameHasher;
+    fn build_hasher(&self) -> NameHasher {
+        NameHasher(0)
+    }
+}
+
+struct NameHasher(u64);
+
+impl Hasher for NameHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write_u64(&mut self, name: u64) {
+        self.0 = name;
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        unreachable!("names are numbers, not {bytes:?}");
+    }
+}
