@@ -40,7 +40,7 @@
 
 use std::fmt;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 /// A part of an open database that takes memory.
@@ -480,17 +480,12 @@ impl Charge {
     }
 }
 
-/// A shared value together with the charge for its memory, and how often it was used lately, by
-/// which the cache decides what to keep.
+/// A shared value together with the charge for its memory.
 #[derive(Debug)]
 pub struct Charged<T> {
     value: T,
     charge: Charge,
-    uses: AtomicU8,
 }
-
-/// The most uses that count.
-const USES_MAX: u8 = 3;
 
 impl<T> Charged<T> {
     /// Shares `value` and charges its memory to `part`. `bytes` returns its size, including
@@ -499,29 +494,7 @@ impl<T> Charged<T> {
         // The two counters of the `Arc` included.
         let beside = size_of::<Self>() - size_of::<T>() + 2 * size_of::<usize>();
         let charge = Charge::to(account, part, bytes(&value) + beside);
-        Arc::new(Self { value, charge, uses: AtomicU8::new(0) })
-    }
-
-    /// Counts a use. Uses of several threads at once may count as one.
-    #[inline]
-    pub fn note_use(&self) {
-        let uses = self.uses();
-        // Most are used often: then their cache line is only read.
-        if uses < USES_MAX {
-            self.set_uses(uses + 1);
-        }
-    }
-
-    /// Uses that were counted, up to three.
-    #[inline]
-    pub fn uses(&self) -> u8 {
-        self.uses.load(Ordering::Relaxed)
-    }
-
-    /// Sets the number of uses.
-    #[inline]
-    pub fn set_uses(&self, uses: u8) {
-        self.uses.store(uses, Ordering::Relaxed);
+        Arc::new(Self { value, charge })
     }
 
     /// The memory of the value, in bytes.

@@ -5,14 +5,11 @@
 use std::hash::{BuildHasher, Hasher};
 
 use papaya::HashMap;
-use tamarack_env::sync::atomic::{AtomicU8, Ordering};
 use tamarack_env::sync::schedule_point;
 
 use super::entry::CachedEntry;
+use super::uses::Uses;
 use crate::entry::Sequence;
-
-/// The most uses of an item that count.
-const USES_MAX: u8 = 3;
 
 /// The entries. See the module's documentation.
 pub(super) struct EntryTable(HashMap<u64, KeptEntry, NameHash>);
@@ -20,7 +17,7 @@ pub(super) struct EntryTable(HashMap<u64, KeptEntry, NameHash>);
 /// An entry and how often it was used lately.
 struct KeptEntry {
     entry: CachedEntry,
-    uses: AtomicU8,
+    uses: Uses,
 }
 
 impl EntryTable {
@@ -34,10 +31,7 @@ impl EntryTable {
         schedule_point();
         let entries = self.0.pin();
         let kept = entries.get(&name)?;
-        let uses = kept.uses.load(Ordering::Relaxed);
-        if uses < USES_MAX {
-            kept.uses.store(uses + 1, Ordering::Relaxed);
-        }
+        kept.uses.note();
         Some(kept.entry.clone())
     }
 
@@ -53,15 +47,14 @@ impl EntryTable {
     pub(super) fn uses(&self, name: u64, set: Option<u8>) -> u8 {
         let entries = self.0.pin();
         let kept = entries.get(&name).unwrap_or_else(|| panic!("entry {name:x} is in a queue, but not in the cache"));
-        set.into_iter().for_each(|uses| kept.uses.store(uses, Ordering::Relaxed));
-        kept.uses.load(Ordering::Relaxed)
+        kept.uses.update(set)
     }
 
     /// Adds or replaces an entry. Returns the memory of the one that it replaces, in bytes. The
     /// caller has the lock of the cache.
     pub(super) fn insert(&self, name: u64, entry: CachedEntry) -> Option<usize> {
         let entries = self.0.pin();
-        let kept = KeptEntry { entry, uses: AtomicU8::new(0) };
+        let kept = KeptEntry { entry, uses: Uses::default() };
         entries.insert(name, kept).map(|replaced| replaced.entry.memory_bytes())
     }
 

@@ -12,7 +12,7 @@
 //! Data blocks belong to the lower index block whose slots they are in: they are freed with it. A
 //! table's blocks therefore leave the cache at the moment at which the table is closed.
 //!
-//! Cost: eight bytes for each data block below a lower index block that has cached ones; a lookup
+//! Cost: nine bytes for each data block below a lower index block that has cached ones; a lookup
 //! touches one cache line of slots, and one of the block that it needs anyway.
 
 use std::fmt;
@@ -23,6 +23,7 @@ use arc_swap::{ArcSwapOption, Guard};
 use tamarack_env::sync::schedule_point;
 
 use super::usage::Usage;
+use super::uses::Uses;
 use crate::format::SharedBlock;
 use crate::format::block::Block;
 use crate::format::fences::Fences;
@@ -37,19 +38,54 @@ pub struct LowerBlock {
     /// A hash of the table and of the place of the block there.
     name: u64,
     /// Made with the first block that is cached.
-    slots: OnceLock<Box<[DataSlot]>>,
+    slots: OnceLock<Slots<Block>>,
     usage: Arc<Usage>,
 }
 
-/// The slot of a data block.
-type DataSlot = ArcSwapOption<Charged<Block>>;
+/// Slots for blocks, one after the other.
+pub(super) struct Slots<B> {
+    blocks: Box<[ArcSwapOption<Charged<B>>]>,
+    uses: Box<[Uses]>,
+}
+
+impl<B> Slots<B> {
+    fn new(count: usize) -> Self {
+        let blocks = (0..count).map(|_| ArcSwapOption::empty()).collect();
+        Self { blocks, uses: (0..count).map(|_| Uses::default()).collect() }
+    }
+
+    /// The block in a slot. Its writer has the cache's lock.
+    #[inline]
+    pub(super) fn block(&self, at: usize) -> &ArcSwapOption<Charged<B>> {
+        &self.blocks[at]
+    }
+
+    /// How often it was used.
+    #[inline]
+    pub(super) fn uses(&self, at: usize) -> &Uses {
+        &self.uses[at]
+    }
+
+    fn memory_bytes(&self) -> usize {
+        size_of_val(&*self.blocks) + size_of_val(&*self.uses)
+    }
+
+    /// Empties all slots, with their lower index block or table.
+    fn clear(&self, usage: &Usage) {
+        for block in &self.blocks {
+            if let Some(block) = block.swap(None) {
+                usage.orphaned(block.memory_bytes() as u64);
+            }
+        }
+    }
+}
 
 /// The cached lower index blocks of a table, by their fence in the top index. Those that are
 /// resident for another reason are elsewhere.
 pub struct LowerSlots {
     /// A hash of the table.
     name: u64,
-    slots: Box<[ArcSwapOption<Charged<LowerBlock>>]>,
+    slots: Slots<LowerBlock>,
     usage: Arc<Usage>,
 }
 
@@ -84,14 +120,16 @@ impl LowerBlock {
     #[inline]
     pub fn cached(&self, at: usize) -> Option<CachedBlock> {
         schedule_point();
-        let block = self.slots.get()?[at].load();
-        block.as_ref()?.note_use();
+        let slots = self.slots.get()?;
+        let block = slots.block(at).load();
+        block.as_ref()?;
+        slots.uses(at).note();
         Some(CachedBlock(block))
     }
 
     /// Returns true if the data block of the fence `at` is cached.
     pub fn has_cached(&self, at: usize) -> bool {
-        self.slots.get().is_some_and(|slots| slots[at].load().is_some())
+        self.slots.get().is_some_and(|slots| slots.block(at).load().is_some())
     }
 
     /// A hash that tells its data blocks from those of others.
@@ -100,14 +138,13 @@ impl LowerBlock {
         self.name.wrapping_add((at as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15))
     }
 
-    /// The slot of the fence `at`. Its writer has the cache's lock.
-    pub(super) fn slot(&self, at: usize) -> &DataSlot {
-        let slots = self.slots.get_or_init(|| {
-            let slots: Box<[_]> = (0..self.fences.len()).map(|_| ArcSwapOption::empty()).collect();
-            self.usage.add_slots(size_of_val(&*slots) as u64);
+    /// The slots of its data blocks.
+    pub(super) fn slots(&self) -> &Slots<Block> {
+        self.slots.get_or_init(|| {
+            let slots = Slots::new(self.fences.len());
+            self.usage.add_slots(slots.memory_bytes() as u64);
             slots
-        });
-        &slots[at]
+        })
     }
 
     /// Its memory, in bytes; without data blocks and their slots.
@@ -118,29 +155,25 @@ impl LowerBlock {
 
 impl Drop for LowerBlock {
     fn drop(&mut self) {
-        let Some(slots) = self.slots.take() else { return };
-        for slot in &slots {
-            if let Some(block) = slot.swap(None) {
-                self.usage.orphaned(block.memory_bytes() as u64);
-            }
+        if let Some(slots) = self.slots.get() {
+            slots.clear(&self.usage);
+            self.usage.subtract_slots(slots.memory_bytes() as u64);
         }
-        self.usage.subtract_slots(size_of_val(&*slots) as u64);
     }
 }
 
 impl LowerSlots {
     /// Makes empty slots for `count` lower index blocks of the table called `name`.
     pub(super) fn new(count: usize, name: u64, usage: Arc<Usage>) -> Arc<Self> {
-        let slots = (0..count).map(|_| ArcSwapOption::empty()).collect();
-        Arc::new(Self { name, slots, usage })
+        Arc::new(Self { name, slots: Slots::new(count), usage })
     }
 
     /// The lower index block of the fence `top`, if it is cached. Counts as a use of it.
     #[inline]
     pub fn cached(&self, top: usize) -> Option<SharedLower> {
         schedule_point();
-        let lower = self.slots[top].load_full()?;
-        lower.note_use();
+        let lower = self.slots.block(top).load_full()?;
+        self.slots.uses(top).note();
         Some(lower)
     }
 
@@ -149,24 +182,20 @@ impl LowerSlots {
         self.name.wrapping_add((top as u64 + 1).wrapping_mul(0xD1B5_4A32_D192_ED03))
     }
 
-    /// The slot of the fence `top`. Its writer has the cache's lock.
-    pub(super) fn slot(&self, top: usize) -> &ArcSwapOption<Charged<LowerBlock>> {
-        &self.slots[top]
+    /// The slots.
+    pub(super) fn slots(&self) -> &Slots<LowerBlock> {
+        &self.slots
     }
 
     /// Its memory, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + size_of_val(&*self.slots)
+        size_of::<Self>() + self.slots.memory_bytes()
     }
 }
 
 impl Drop for LowerSlots {
     fn drop(&mut self) {
-        for slot in &self.slots {
-            if let Some(lower) = slot.swap(None) {
-                self.usage.orphaned(lower.memory_bytes() as u64);
-            }
-        }
+        self.slots.clear(&self.usage);
     }
 }
 
@@ -178,7 +207,7 @@ impl fmt::Debug for LowerBlock {
 
 impl fmt::Debug for LowerSlots {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LowerSlots").field("slots", &self.slots.len()).finish_non_exhaustive()
+        f.debug_struct("LowerSlots").field("slots", &self.slots.blocks.len()).finish_non_exhaustive()
     }
 }
 

@@ -78,6 +78,7 @@ mod lower;
 mod neighbours;
 mod queues;
 mod usage;
+mod uses;
 
 use std::sync::Arc;
 
@@ -271,8 +272,8 @@ impl BlockCache {
             return;
         }
         self.usage.add(Kind::Block, bytes);
-        block.set_uses(0);
-        lower.slot(at).store(Some(block));
+        lower.slots().uses(at).set(0);
+        lower.slots().block(at).store(Some(block));
         queues.insert(Item { home: Home::Data(Arc::downgrade(lower), at as u32), bytes }, lower.name_of(at));
         self.evict(&mut queues, &mut evicted);
         drop(queues);
@@ -288,11 +289,12 @@ impl BlockCache {
         }
         let mut evicted = Vec::new();
         let mut queues = self.queues.lock();
-        if let Some(cached) = slots.slot(top).load_full() {
+        if let Some(cached) = slots.slots().block(top).load_full() {
             return cached;
         }
         self.usage.add(Kind::Block, bytes);
-        slots.slot(top).store(Some(lower.clone()));
+        slots.slots().uses(top).set(0);
+        slots.slots().block(top).store(Some(lower.clone()));
         queues.insert(Item { home: Home::Lower(Arc::downgrade(slots), top as u32), bytes }, slots.name_of(top));
         self.evict(&mut queues, &mut evicted);
         drop(queues);
@@ -383,18 +385,8 @@ impl BlockCache {
     /// See [`Queues::evict`].
     fn state_of(&self, home: &Home, set: Option<u8>) -> ItemState {
         let uses = match home {
-            Home::Data(lower, at) => lower.upgrade().map(|lower| {
-                let block = lower.slot(*at as usize).load();
-                let block = block.as_ref().expect("a data block in a queue is in its slot");
-                set.into_iter().for_each(|uses| block.set_uses(uses));
-                block.uses()
-            }),
-            Home::Lower(slots, top) => slots.upgrade().map(|slots| {
-                let lower = slots.slot(*top as usize).load();
-                let lower = lower.as_ref().expect("an index block in a queue is in its slot");
-                set.into_iter().for_each(|uses| lower.set_uses(uses));
-                lower.uses()
-            }),
+            Home::Data(lower, at) => lower.upgrade().map(|lower| lower.slots().uses(*at as usize).update(set)),
+            Home::Lower(slots, top) => slots.upgrade().map(|slots| slots.slots().uses(*top as usize).update(set)),
             Home::Entry(name) => Some(self.entries.uses(*name, set)),
         };
         uses.map_or(ItemState::Orphan, ItemState::Used)
@@ -404,12 +396,12 @@ impl BlockCache {
     fn take(&self, item: &Item) -> Option<Evicted> {
         match &item.home {
             Home::Data(lower, at) => {
-                let block = lower.upgrade()?.slot(*at as usize).swap(None)?;
+                let block = lower.upgrade()?.slots().block(*at as usize).swap(None)?;
                 self.usage.subtract(Kind::Block, item.bytes);
                 Some(Evicted::Data(block))
             }
             Home::Lower(slots, top) => {
-                let lower = slots.upgrade()?.slot(*top as usize).swap(None)?;
+                let lower = slots.upgrade()?.slots().block(*top as usize).swap(None)?;
                 self.usage.subtract(Kind::Block, item.bytes);
                 Some(Evicted::Lower(lower))
             }
