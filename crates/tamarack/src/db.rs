@@ -250,7 +250,8 @@ impl Db {
     }
 
     /// Returns an iterator over the entries whose keys lie in `range`, in key order, as of now. It
-    /// is double-ended.
+    /// is double-ended. If you need only some entries, say how many ([`Scan::limit`]), so that the
+    /// scan reads no more than it needs.
     ///
     /// # Errors
     /// An item is an error if a table cannot be read; the iterator ends after it.

@@ -41,7 +41,7 @@ impl Kind for Tamarack {
 
     fn setup(&self) -> &'static str {
         "`leveling:T=10`, or `tiering:T=100`; filters `blocked:bits=10,allocation=monkey` (Bloom filters within a cache line, 10 bits for each entry of the tree, shared out among its runs) in memory beside the cache, indexes as well, up to a quarter of the cache, and beyond that in it; \
-         up to three immutable memtables; `get` with borrowed values; scans with `next_lent` and `next_back_lent`; two background threads; durability `Buffered`"
+         up to three immutable memtables; `get` with borrowed values; scans with `limit`, `next_lent` and `next_back_lent`; two background threads; durability `Buffered`"
     }
 
     fn default_setup(&self) -> &'static str {
@@ -105,15 +105,13 @@ impl Store for Db {
 
     fn scan(&self, from: &[u8], limit: usize, reverse: bool, seen: &mut Seen) {
         if reverse {
-            let mut entries = Self::scan(self, ..=from);
-            for _ in 0..limit {
-                let Some((key, value)) = entries.next_back_lent().expect(WORKS) else { break };
+            let mut entries = Self::scan(self, ..=from).limit(limit);
+            while let Some((key, value)) = entries.next_back_lent().expect(WORKS) {
                 seen.entry(key, value);
             }
         } else {
-            let mut entries = Self::scan(self, from..);
-            for _ in 0..limit {
-                let Some((key, value)) = entries.next_lent().expect(WORKS) else { break };
+            let mut entries = Self::scan(self, from..).limit(limit);
+            while let Some((key, value)) = entries.next_lent().expect(WORKS) {
                 seen.entry(key, value);
             }
         }

@@ -60,16 +60,18 @@ pub(super) fn given_range(matches: &ArgMatches) -> Result<Option<KeyRange>, Fail
 
 fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure> {
     let range = given_range(matches)?;
-    let limit =
-        matches.get_one::<u64>("limit").map_or(usize::MAX, |limit| usize::try_from(*limit).unwrap_or(usize::MAX));
     let db = database::open_to_read(matches, output)?;
     let format = export::format(matches, output);
     if let Some(range) = range {
         let entries = db.scan::<&[u8]>(range.bounds());
+        let entries = match matches.get_one::<u64>("limit") {
+            Some(&limit) => entries.limit(usize::try_from(limit).unwrap_or(usize::MAX)),
+            None => entries,
+        };
         if matches.get_flag("reverse") {
-            export::print(entries.rev().take(limit), format, output)?;
+            export::print(entries.rev(), format, output)?;
         } else {
-            export::print(entries.take(limit), format, output)?;
+            export::print(entries, format, output)?;
         }
     }
     db.close()?;

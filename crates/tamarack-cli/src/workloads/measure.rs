@@ -432,9 +432,8 @@ impl<'a> Client<'a> {
     }
 
     fn scan(&self, from: &[u8], entries: u64, tally: &mut Tally) -> Result<()> {
-        let mut scan = self.measurement.db.scan(from..);
-        for _ in 0..entries {
-            let Some((key, value)) = scan.next_lent()? else { break };
+        let mut scan = self.measurement.db.scan(from..).limit(entries as usize);
+        while let Some((key, value)) = scan.next_lent()? {
             tally.bytes += (key.len() + value.len()) as u64;
         }
         Ok(())

@@ -148,7 +148,7 @@ fn tables_of(
 
 /// What lookups did lately in a run's tables. Tables that are younger than others saw fewer.
 fn seen_of(run: &Run) -> SeenRun {
-    let mut seen = SeenRun { bytes: Bytes(run.cached_raw_bytes()), ..SeenRun::default() };
+    let mut seen = SeenRun { bytes: Bytes(run.volume().raw_bytes), ..SeenRun::default() };
     let mut entries = 0.0;
     for slice in run.slices().iter() {
         let (came, zero_result, lookups) = slice.table().seen_lately();

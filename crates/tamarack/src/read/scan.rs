@@ -30,6 +30,9 @@
 //!   has ended.
 //! * After the end or an error only `None` follows, and the origin and all cursors have been
 //!   released.
+//! * A scan with a limit delivers at most so many entries, counted from both ends together. With
+//!   the last one it releases its cursors, except the one on an entry that it lends; the next call
+//!   ends it without a step.
 //! * All keys come from one sequence, whatever is written meanwhile.
 //!
 //! # Cost
@@ -39,8 +42,8 @@
 //!
 //! # Tests
 //!
-//! Random multi-version histories against a map, for all bounds and random mixtures of both ends; a
-//! count of the sources made; failing sources and origins.
+//! Random multi-version histories against a map, for all bounds, limits and random mixtures of both
+//! ends; a count of the sources made; failing sources and origins.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -55,11 +58,12 @@ use crate::merge::Source;
 pub trait Origin {
     /// The type of source.
     type Source: Source;
-    /// Makes an unpositioned source, which may omit entries outside of `range`.
+    /// Makes an unpositioned source, which may omit entries outside of `range`. The scan takes at
+    /// most `limit` further entries, if there is a limit.
     ///
     /// # Errors
     /// Errors of reading; the scan returns them and ends.
-    fn open(&mut self, range: &KeyRange) -> Result<Self::Source>;
+    fn open(&mut self, range: &KeyRange, limit: Option<usize>) -> Result<Self::Source>;
 
     /// Returns true if scans should hold no memory between two calls of their users.
     fn is_memory_short(&self) -> bool {
@@ -77,7 +81,7 @@ pub trait Origin {
 /// Any function that makes a source is an origin.
 impl<S: Source, F: Fn() -> Result<S>> Origin for F {
     type Source = S;
-    fn open(&mut self, _: &KeyRange) -> Result<S> {
+    fn open(&mut self, _: &KeyRange, _: Option<usize>) -> Result<S> {
         self()
     }
 }
@@ -113,8 +117,13 @@ struct Open<O: Origin> {
     back: End<O>,
     /// The key and value that a resting scan lends.
     copy: Option<Box<(Vec<u8>, Vec<u8>)>>,
-    /// Steps of cursors until the scan asks once more whether memory is short.
+    /// Steps of cursors until the scan asks once more whether memory is short, or its limit
+    /// reached.
     steps_until_asked: u32,
+    /// The number of entries that the limit allows after these steps; `None` without a limit.
+    limit_after: Option<usize>,
+    /// The cursor on the last entry that the limit allows, while that is lent.
+    last: End<O>,
 }
 
 impl<O: Origin> Scan<O> {
@@ -131,8 +140,21 @@ impl<O: Origin> Scan<O> {
                 back: None,
                 copy: None,
                 steps_until_asked: 0,
+                limit_after: None,
+                last: None,
             }),
         }
+    }
+
+    /// Ends the scan after `entries` further entries, or earlier if it has a smaller limit.
+    pub fn limit(mut self, entries: usize) -> Self {
+        if entries == 0 {
+            self.open = None;
+        }
+        if let Some(open) = &mut self.open {
+            open.limit(entries);
+        }
+        self
     }
 
     /// Returns the next key and value from the front, lent until the next call; `None` at the end.
@@ -142,7 +164,7 @@ impl<O: Origin> Scan<O> {
     /// Errors of reading, which end the scan.
     #[inline]
     pub fn next_lent(&mut self) -> Result<Option<(&[u8], &[u8])>> {
-        Ok(self.advance(Open::advance_front)?.map(|open| open.lend(|open| &open.front)))
+        Ok(self.advance(Open::advance_front)?.map(|open| open.lend(|open| &mut open.front)))
     }
 
     /// As [`Scan::next_lent`], from the back.
@@ -151,7 +173,7 @@ impl<O: Origin> Scan<O> {
     /// Errors of reading, which end the scan.
     #[inline]
     pub fn next_back_lent(&mut self) -> Result<Option<(&[u8], &[u8])>> {
-        Ok(self.advance(Open::advance_back)?.map(|open| open.lend(|open| &open.back)))
+        Ok(self.advance(Open::advance_back)?.map(|open| open.lend(|open| &mut open.back)))
     }
 
     /// Advances one end. Returns `None`, and ends the scan, after its last key; an error ends it
@@ -192,7 +214,7 @@ impl<O: Origin> Iterator for Scan<O> {
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         let open = self.advance(Open::advance_front).transpose()?;
-        Some(open.map(|open| open.give(|open| &open.front)))
+        Some(open.map(|open| open.give(|open| &mut open.front)))
     }
 }
 
@@ -200,7 +222,7 @@ impl<O: Origin> DoubleEndedIterator for Scan<O> {
     #[inline]
     fn next_back(&mut self) -> Option<Self::Item> {
         let open = self.advance(Open::advance_back).transpose()?;
-        Some(open.map(|open| open.give(|open| &open.back)))
+        Some(open.map(|open| open.give(|open| &mut open.back)))
     }
 }
 
@@ -212,7 +234,7 @@ impl<O: Origin> Open<O> {
         let front = match &mut self.front {
             Some(front) => front,
             None => {
-                let cursor = self.new_cursor()?;
+                let Some(cursor) = self.new_cursor()? else { return Ok(false) };
                 self.front.insert(cursor)
             }
         };
@@ -224,7 +246,7 @@ impl<O: Origin> Open<O> {
         let back = match &mut self.back {
             Some(back) => back,
             None => {
-                let cursor = self.new_cursor()?;
+                let Some(cursor) = self.new_cursor()? else { return Ok(false) };
                 self.back.insert(cursor)
             }
         };
@@ -232,53 +254,99 @@ impl<O: Origin> Open<O> {
     }
 
     /// Makes the cursor of an end that has none. The first step with it asks whether memory is
-    /// short.
+    /// short. `None` if the limit is reached.
     #[cold]
     #[inline(never)]
-    fn new_cursor(&mut self) -> Result<Box<VisibleCursor<O::Source>>> {
+    fn new_cursor(&mut self) -> Result<Option<Box<VisibleCursor<O::Source>>>> {
+        if self.is_limit_reached() {
+            return Ok(None);
+        }
+        let limit = self.remaining();
         self.copy = None;
-        self.steps_until_asked = 1;
-        let source = self.origin.open(&self.range)?;
-        Ok(Box::new(VisibleCursor::new(source, self.sequence, self.range.clone(), self.dir.clone())))
+        self.ask_after(1);
+        let source = self.origin.open(&self.range, limit)?;
+        Ok(Some(Box::new(VisibleCursor::new(source, self.sequence, self.range.clone(), self.dir.clone()))))
+    }
+
+    /// Allows `entries` further entries, more than none, if the limit allows as many.
+    fn limit(&mut self, entries: usize) {
+        let steps = self.steps_until_asked;
+        let entries = self.remaining().map_or(entries, |remaining| remaining.min(entries));
+        (self.steps_until_asked, self.limit_after) = (0, Some(entries));
+        self.ask_after(steps);
+    }
+
+    /// The number of entries that the limit still allows; `None` without a limit.
+    fn remaining(&self) -> Option<usize> {
+        self.limit_after.map(|after| after + self.steps_until_asked as usize)
+    }
+
+    fn is_limit_reached(&self) -> bool {
+        self.remaining() == Some(0)
+    }
+
+    /// Asks after `steps` steps, or with the last entry that the limit allows.
+    fn ask_after(&mut self, steps: u32) {
+        let remaining = self.remaining();
+        self.steps_until_asked = remaining.map_or(steps, |remaining| remaining.min(steps as usize) as u32);
+        self.limit_after = remaining.map(|remaining| remaining - self.steps_until_asked as usize);
     }
 
     /// Lends what an end has found in the step before.
     #[inline]
-    fn lend(&mut self, end: impl Fn(&Self) -> &End<O>) -> (&[u8], &[u8]) {
-        if self.is_to_rest() {
-            return self.rest_and_lend(end);
+    fn lend(&mut self, end: impl Fn(&mut Self) -> &mut End<O>) -> (&[u8], &[u8]) {
+        if self.is_to_pause() {
+            return self.pause_and_lend(end);
         }
         found(end(self))
     }
 
     /// Copies what an end has found in the step before.
     #[inline]
-    fn give(&mut self, end: impl Fn(&Self) -> &End<O>) -> (Vec<u8>, Vec<u8>) {
+    fn give(&mut self, end: impl Fn(&mut Self) -> &mut End<O>) -> (Vec<u8>, Vec<u8>) {
         let entry = copied(found(end(self)));
-        if self.is_to_rest() {
-            self.rest(0);
+        if self.is_to_pause() {
+            self.pause();
         }
         entry
     }
 
-    /// Counts a step. Returns true if it is time to ask whether memory is short, and it is.
+    /// Counts a step. Returns true if it is time to ask, and the limit is reached or memory is
+    /// short.
     #[inline]
-    fn is_to_rest(&mut self) -> bool {
+    fn is_to_pause(&mut self) -> bool {
         self.steps_until_asked -= 1;
-        self.steps_until_asked == 0 && self.is_memory_short()
+        self.steps_until_asked == 0 && self.needs_pause()
     }
 
     #[cold]
     #[inline(never)]
-    fn is_memory_short(&mut self) -> bool {
-        self.steps_until_asked = STEPS_UNTIL_ASKED;
-        self.origin.is_memory_short()
+    fn needs_pause(&mut self) -> bool {
+        self.ask_after(STEPS_UNTIL_ASKED);
+        self.is_limit_reached() || self.origin.is_memory_short()
     }
 
-    /// Rests, and lends a copy of what `end` has found. Does not rest if the entry is large.
+    /// Releases the cursors if the limit is reached, else rests.
     #[cold]
     #[inline(never)]
-    fn rest_and_lend(&mut self, end: impl Fn(&Self) -> &End<O>) -> (&[u8], &[u8]) {
+    fn pause(&mut self) {
+        if self.is_limit_reached() {
+            (self.front, self.back) = (None, None);
+        } else {
+            self.rest(0);
+        }
+    }
+
+    /// As [`Open::pause`], and lends what `end` has found: the entry itself if the limit is
+    /// reached, else a copy. Does not rest if the entry is large.
+    #[cold]
+    #[inline(never)]
+    fn pause_and_lend(&mut self, end: impl Fn(&mut Self) -> &mut End<O>) -> (&[u8], &[u8]) {
+        if self.is_limit_reached() {
+            self.last = end(self).take();
+            self.pause();
+            return found(&self.last);
+        }
         let (key, value) = found(end(self));
         if key.len() + value.len() > COPIED_BYTES_MAX {
             return found(end(self));
@@ -365,7 +433,7 @@ mod tests {
 
     impl Origin for ShortAtTimes<'_> {
         type Source = SortedSource;
-        fn open(&mut self, _: &KeyRange) -> Result<SortedSource> {
+        fn open(&mut self, _: &KeyRange, _: Option<usize>) -> Result<SortedSource> {
             self.opened.set(self.opened.get() + 1);
             Ok(SortedSource::new(self.versions.to_vec()))
         }
@@ -415,6 +483,64 @@ mod tests {
         assert!(rested > 5000, "only {rested} rests");
     }
 
+    /// A scan with limits, set before it begins or between two steps, delivers what it would
+    /// without them, up to the smallest, whether it rests or not. It releases its cursors with the
+    /// last entry, and makes none for a limit of zero.
+    #[test]
+    fn scans_with_limits_agree_with_a_map() {
+        let mut reached = 0;
+        for seed in 0..5000 {
+            let mut random = Random::new(seed);
+            let versions = random.versions(150);
+            let sequence = Sequence(random.below(versions.len() as u64 + 2));
+            let range = random_range(&mut random);
+            let mut expected = visible(&versions, sequence, &range).into_iter();
+            let per_mille = *random.pick(&[0, 100, 1000]);
+            let (opened, released) = (Cell::new(0), Cell::new(0));
+            let at_times = std::cell::RefCell::new(Random::new(!seed));
+            let origin =
+                ShortAtTimes { versions: &versions, random: at_times, per_mille, opened: &opened, released: &released };
+            let mut remaining = usize::MAX;
+            let mut scan = Scan::new(origin, sequence, range.clone(), dir());
+            loop {
+                if random.below(if remaining == usize::MAX { 3 } else { 30 }) == 0 {
+                    let most = *random.pick(&[1, 5, 100]);
+                    let limit = random.below(most + 1) as usize;
+                    scan = scan.limit(limit);
+                    remaining = remaining.min(limit);
+                }
+                let is_reached = remaining == 0;
+                remaining = remaining.saturating_sub(1);
+                let is_backward = random.below(2) == 1;
+                let wanted = match (is_reached, is_backward) {
+                    (true, _) => None,
+                    (false, false) => expected.next(),
+                    (false, true) => expected.next_back(),
+                };
+                let before = opened.get();
+                let found = match (is_backward, random.below(2)) {
+                    (false, 0) => scan.next_lent().map(|lent| lent.map(copied)),
+                    (true, 0) => scan.next_back_lent().map(|lent| lent.map(copied)),
+                    (false, _) => scan.next().transpose(),
+                    (true, _) => scan.next_back().transpose(),
+                };
+                assert_eq!(found.unwrap(), wanted, "seed {seed}, {range:?}");
+                if wanted.is_none() {
+                    assert!(scan.open.is_none(), "seed {seed}: an ended scan holds its origin");
+                    assert!(!is_reached || opened.get() == before, "seed {seed}: a cursor for no entry");
+                    reached += u32::from(is_reached);
+                    break;
+                }
+                if remaining == 0 {
+                    let open = scan.open.as_ref().expect("it ends with the next call");
+                    assert!(open.front.is_none() && open.back.is_none(), "seed {seed}: a cursor stays");
+                }
+            }
+            assert!(scan.next().is_none() && scan.next_back().is_none(), "seed {seed}: the scan has ended");
+        }
+        assert!(reached > 1000, "only {reached} limits were reached");
+    }
+
     /// A scan with cursors, whichever end they are of, rests soon after memory has become short,
     /// and keeps its cursors once there is enough again.
     #[test]
@@ -422,7 +548,7 @@ mod tests {
         struct ShortIfSet<'a>(&'a [OwnedEntry], &'a Cell<bool>);
         impl Origin for ShortIfSet<'_> {
             type Source = SortedSource;
-            fn open(&mut self, _: &KeyRange) -> Result<SortedSource> {
+            fn open(&mut self, _: &KeyRange, _: Option<usize>) -> Result<SortedSource> {
                 Ok(SortedSource::new(self.0.to_vec()))
             }
             fn is_memory_short(&self) -> bool {

@@ -116,6 +116,35 @@ impl fmt::Debug for Snapshot {
 pub struct Scan(scan::Scan<ScanOrigin>);
 
 impl Scan {
+    /// Ends the scan after `entries` further entries (default: no limit), those from the front and
+    /// from the back together. Of two limits the smaller one counts.
+    ///
+    /// The limit also bounds read-ahead, which [`Iterator::take`] cannot: of each sorted run, the
+    /// first read has the blocks that its share of so many entries is likely to need, up to 128 KiB
+    /// of all runs together, and most scans need no second one. Without a limit, a scan reads 8 or
+    /// 16 KiB of each run at first, and then more and more ahead; of 16 entries of 1 KiB, that is
+    /// two to four times as many bytes. Tombstones and old versions are not counted: where there
+    /// are many, the reads grow until the limit is reached.
+    ///
+    /// Set the limit before the first entry is taken: a later one ends the scan as well, but does
+    /// not change its read-ahead.
+    ///
+    /// ```
+    /// # let advanced = tamarack::AdvancedOptions::new().env(tamarack_env::MemoryEnv::new(1));
+    /// # let db = tamarack::Options::new().advanced(advanced).open("/limited")?;
+    /// for key in ["a", "b", "c", "d"] {
+    ///     db.put(key, "")?;
+    /// }
+    /// let keys = db.scan("b"..).limit(2).map(|entry| Ok(entry?.0));
+    /// assert_eq!(keys.collect::<tamarack::Result<Vec<_>>>()?, [b"b", b"c"]);
+    /// let last = db.scan::<&str>(..).limit(1).next_back().transpose()?;
+    /// assert_eq!(last.map(|(key, _)| key), Some(b"d".to_vec()));
+    /// # Ok::<(), tamarack::Error>(())
+    /// ```
+    pub fn limit(self, entries: usize) -> Self {
+        Self(self.0.limit(entries))
+    }
+
     /// Returns the next key and its value, lent until the next call; `None` at the end. Copies no
     /// value; allocates nothing after the first call while blocks are in the block cache, and
     /// memory is not short (see [`crate::Options::memory_bytes`]).
@@ -221,7 +250,7 @@ impl Pinned {
 impl Origin for ScanOrigin {
     type Source = StateSource;
 
-    fn open(&mut self, range: &KeyRange) -> Result<Self::Source> {
+    fn open(&mut self, range: &KeyRange, limit: Option<usize>) -> Result<Self::Source> {
         let tree = &self.registered.tree;
         if let Pinned::Nothing(_) = self.pinned {
             let state = tree.pin_scan();
@@ -229,7 +258,7 @@ impl Origin for ScanOrigin {
             self.pinned = Pinned::State(state, awake);
         }
         let Pinned::State(state, _) = &self.pinned else { unreachable!("it was pinned just now") };
-        StateSource::new(state, range, &tree.lookups)
+        StateSource::new(state, range, limit, &tree.lookups)
     }
 
     fn is_memory_short(&self) -> bool {

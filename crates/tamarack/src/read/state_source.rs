@@ -34,7 +34,7 @@ use crate::merge::{MergedSource, SeekTarget, Source};
 use crate::stats::{LookupCounters, LookupKind, Reader};
 use crate::table::{ReadPolicy, ScanVolume};
 use crate::tree::memtable_or_run::{MemtableOrRun, waiting};
-use crate::tree::run::RunCursor;
+use crate::tree::run::{RunCursor, RunVolume};
 use crate::tree::state::State;
 
 /// Approximate memory of a cursor with its keys, in bytes.
@@ -52,25 +52,30 @@ pub(super) struct StateSource {
 }
 
 impl StateSource {
-    /// Creates an unpositioned source over `state`, which may omit entries outside of `range`.
+    /// Creates an unpositioned source over `state`, which may omit entries outside of `range`. With
+    /// a `limit`, reads ahead what so many entries are likely to need.
     ///
     /// # Errors
     /// As [`MergedSource::new`].
-    pub(super) fn new(state: &State, range: &KeyRange, lookups: &LookupCounters) -> Result<Self> {
+    pub(super) fn new(state: &State, range: &KeyRange, limit: Option<usize>, lookups: &LookupCounters) -> Result<Self> {
         // Entries that an empty memtable takes from now on are younger than what the scan sees.
-        let memtables =
-            state.memtables().filter(|memtable| !memtable.is_empty()).map(|memtable| memtable.cursor().into());
+        let memtables = || state.memtables().filter(|memtable| !memtable.is_empty());
         // Before all entries of a key.
         let [from, to] = [&range.from, &range.to].map(|key| key.as_deref().map(|key| (key, Sequence::MAX)));
         let large_bytes = state.active.account().map(|account| account.piece_bytes());
-        let volume = Arc::new(ScanVolume::between(from, to).releasing(large_bytes));
+        let runs = || state.tree().runs();
+        let all: RunVolume = runs().map(|run| run.volume()).sum();
+        let expected_bytes = limit.map(|limit| {
+            // On average a scan of so many entries passes the same fraction of each run's bytes.
+            let entries = all.entries + memtables().map(|memtable| memtable.entries()).sum::<u64>();
+            (limit as f64 / entries.max(1) as f64 * all.data_bytes as f64) as u64
+        });
+        let volume = Arc::new(ScanVolume::between(from, to).releasing(large_bytes).expecting(expected_bytes));
         if let Some(range_delete) = state.tree().range_deletes().first() {
             match *range_delete {}
         }
-        let runs = || state.tree().runs();
-        let raw_bytes = runs().map(|run| run.cached_raw_bytes()).sum();
-        let runs = runs().map(|run| run.cursor(ReadPolicy::Cached).sharing(&volume, raw_bytes).into());
-        let parts: Vec<_> = memtables.chain(runs).collect();
+        let runs = runs().map(|run| run.cursor(ReadPolicy::Cached).sharing(&volume, &all).into());
+        let parts: Vec<_> = memtables().map(|memtable| memtable.cursor().into()).chain(runs).collect();
         let charge = Charge::to(state.active.account(), memory::MemoryPart::Cursors, parts.len() * CURSOR_BYTES);
         Ok(Self { merged: MergedSource::new(parts)?, volume, lookups: lookups.clone(), _charge: charge })
     }

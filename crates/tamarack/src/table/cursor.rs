@@ -26,7 +26,9 @@ use super::index::Lower;
 use super::lower::LOWER_BYTES;
 use super::reader::Table;
 use super::storage::TableStorage;
-use super::window::{Direction, ReadGrowth, SEQUENTIAL_BYTES, ScanVolume, Window, piece_in};
+use super::window::{
+    Direction, FIRST_BYTES_OF_MOST, ReadGrowth, RunShare, SEQUENTIAL_BYTES, ScanVolume, Window, piece_in,
+};
 use crate::cache::SharedLower;
 use crate::entry::{Entry, Sequence};
 use crate::error::Result;
@@ -110,9 +112,9 @@ impl Pieces {
         Self { volume: volume.clone(), ..self }
     }
 
-    /// Makes an empty window. The cursors of one scan share `volume`; one of them may be expected
-    /// to yield most of the data (`has_most`).
-    pub fn new(policy: ReadPolicy, volume: Arc<ScanVolume>, has_most: bool) -> Self {
+    /// Makes an empty window of a cursor that is expected to yield this share of the data of a
+    /// scan, whose cursors share `volume`.
+    pub fn new(policy: ReadPolicy, volume: Arc<ScanVolume>, share: RunShare) -> Self {
         let reader = match policy {
             ReadPolicy::Cached => Reader::Scan,
             ReadPolicy::Sequential => Reader::Compaction,
@@ -121,7 +123,7 @@ impl Pieces {
             policy,
             window: Window::new(reader),
             lower: Window::new(reader),
-            growth: ReadGrowth::new(has_most),
+            growth: ReadGrowth::new(share, &volume),
             volume,
         }
     }
@@ -220,11 +222,18 @@ impl Pieces {
         }
     }
 
+    /// The size of a read of `bytes` without what the scan cannot need. With a limit it has whole
+    /// blocks.
+    fn bounded(&self, table: &Table, lower: &IndexPosition, direction: Direction, bytes: usize) -> usize {
+        let bytes = if self.volume.is_limited() { lower.blocks_within(direction, bytes) } else { bytes };
+        bytes.min(lower.wanted_bytes(table, direction, &self.volume))
+    }
+
     fn cached_data_block(&mut self, table: &Table, lower: &IndexPosition, direction: Direction) -> Result<SharedBlock> {
         let cache = table.storage.cache();
         let handle = &lower.handle();
         let ahead_bytes = if self.window.holds(handle) {
-            self.growth.arrived();
+            self.growth.arrived(&self.volume, handle.bytes);
             0
         } else if let Some(block) = table.cached(&lower.fences, lower.at) {
             return Ok(block.clone());
@@ -233,7 +242,8 @@ impl Pieces {
             self.growth.restart();
             0
         } else {
-            self.growth.next(&self.volume).min(lower.wanted_bytes(table, direction, &self.volume))
+            let bytes = self.growth.next(&self.volume, handle.bytes);
+            self.bounded(table, lower, direction, bytes)
         };
         let block = self.block_or_read(table, handle, direction, ahead_bytes)?;
         let block = table.storage.share(block);
@@ -267,17 +277,12 @@ impl IndexPosition {
     /// ends; about where, if it is below the next index block. `None` if it is large, and so will
     /// be read alone.
     fn block_beyond(&self, end: u64) -> Option<(u64, u64)> {
-        let (mut low, mut high) = (self.at, self.fences.len());
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if self.fences.handle(middle).end() <= end { low = middle + 1 } else { high = middle }
-        }
-        if low < self.fences.len() {
-            let next = self.fences.handle(low);
+        let next = self.first_from(self.at, |block| block.end() > end);
+        if let Some(next) = next {
             return Some((next.offset, next.end())).filter(|_| next.bytes < SEQUENTIAL_BYTES);
         }
         // Blocks are of about the same size. One that begins before the piece is read by itself.
-        let last = self.fences.handle(low - 1);
+        let last = self.fences.handle(self.fences.len() - 1);
         let bytes = last.bytes as u64;
         Some((last.end().max(end.saturating_sub(2 * bytes)), end.max(last.end()) + bytes))
     }
@@ -290,6 +295,36 @@ impl IndexPosition {
             0 => self.top <= table.index.top().floor(key, sequence),
             at => at <= self.fences.floor(key, sequence),
         }
+    }
+
+    /// The size of the blocks, from the current one on, that have some of the next `bytes`; `bytes`
+    /// if that leads below another index block.
+    fn blocks_within(&self, direction: Direction, bytes: usize) -> usize {
+        let here = self.handle();
+        let within = match direction {
+            Direction::Forward => {
+                let end = here.offset.saturating_add(bytes as u64);
+                self.first_from(self.at, |block| block.end() >= end).map(|last| last.end() - here.offset)
+            }
+            Direction::Backward => {
+                let start = here.end().saturating_sub(bytes as u64);
+                let reaches_back = self.fences.handle(0).offset <= start;
+                let first = self.first_from(0, |block| block.end() > start).filter(|_| reaches_back);
+                first.map(|first| here.end() - first.offset)
+            }
+        };
+        within.map_or(bytes, |within| within as usize)
+    }
+
+    /// The first block of the index block, from fence `from` on, for which `is_there` holds, as it
+    /// does for all that follow.
+    fn first_from(&self, from: usize, is_there: impl Fn(&BlockHandle) -> bool) -> Option<BlockHandle> {
+        let (mut low, mut high) = (from, self.fences.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if is_there(&self.fences.handle(middle)) { high = middle } else { low = middle + 1 }
+        }
+        (low < self.fences.len()).then(|| self.fences.handle(low))
     }
 
     /// The upper bound on the bytes that the scan can need, from the current block on.
@@ -370,7 +405,7 @@ impl Table {
 
     /// Returns a cursor over all entries.
     pub fn cursor(self: &Arc<Self>, read: ReadPolicy) -> TableCursor {
-        self.cursor_with(Pieces::new(read, Arc::default(), false))
+        self.cursor_with(Pieces::new(read, Arc::default(), RunShare::default()))
     }
 
     /// Returns all entries, from the first to the last or the other way round.
@@ -510,8 +545,10 @@ impl TableCursor {
             // The seek reads it by itself: such reads take turns.
             return Ok(false);
         }
-        let ahead_bytes =
-            self.pieces.growth.first().min(lower.wanted_bytes(&self.table, direction, &self.pieces.volume));
+        let many = self.table.storage.account().scans_are_many();
+        let most_bytes = if many { FIRST_BYTES_OF_MOST } else { usize::MAX };
+        let first_bytes = self.pieces.growth.first(&self.pieces.volume, handle.bytes).min(most_bytes);
+        let ahead_bytes = self.pieces.bounded(&self.table, lower, direction, first_bytes);
         let (start, end) = piece_in(&self.table, &handle, direction, ahead_bytes)?;
         self.wanted = Some(PendingRead { top: None, handle, start, end });
         Ok(true)
@@ -556,7 +593,7 @@ impl TableCursor {
         let lower = self.lower.as_ref().expect("a data block is requested below a lower index block");
         self.table.storage.cache().insert(&lower.fences, lower.at, block.clone());
         self.data.stand_before(&handle, block);
-        self.pieces.growth.arrived();
+        self.pieces.growth.arrived(&self.pieces.volume, handle.bytes);
         // The block itself is not needed any more.
         let (before, after) = (&bytes[..at], &bytes[at + handle.bytes..]);
         if after.is_empty() {
@@ -729,9 +766,18 @@ impl TableCursor {
         self.last_of_previous_block()
     }
 
+    /// Counts the block that a step leaves, for a scan with a limit.
+    fn count_left(&mut self) {
+        if self.pieces.volume.is_limited() {
+            let lower = self.lower.as_ref().expect("a cursor that leaves a data block stands in the index");
+            self.pieces.growth.left(&self.pieces.volume, lower.handle().bytes);
+        }
+    }
+
     /// Moves to the previous block, and keeps the one that it leaves.
     #[cold]
     fn leave_block_backward(&mut self) -> Result<()> {
+        self.count_left();
         self.left = self.data.block.as_ref().map(|(_, block)| block.clone());
         let result = self.last_of_previous_block();
         self.enter(result)
@@ -740,6 +786,7 @@ impl TableCursor {
     /// Moves to the next block.
     #[cold]
     fn leave_block_forward(&mut self) -> Result<()> {
+        self.count_left();
         let result = self.first_of_next_block();
         self.enter(result)
     }

@@ -49,7 +49,7 @@ pub use storage::{TableAccess, TableStorage, open_files_max};
 pub use tamarack_filter::{FilterKind, kind_to_number};
 pub use tamarack_model::filter::FilterSettings;
 pub use tamarack_model::filter_plan::FilterTarget;
-pub use window::ScanVolume;
+pub use window::{RunShare, ScanVolume};
 pub use written::WrittenTable;
 
 #[cfg(test)]

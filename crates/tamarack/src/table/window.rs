@@ -20,6 +20,27 @@
 //!
 //! No cursor reads past the end of the scan's range, as far as the loaded index block shows it.
 //!
+//! # Limits
+//!
+//! Where a scan has a limit of entries, it is known what it is likely to need: so many entries of
+//! average size, and of each run its share by size. A cursor then reads at first what is likely of
+//! its run, up to whole blocks, and later no more than what is still likely. The likely bytes are
+//!
+//! ```text
+//! rest    expected bytes of the limit - bytes of the blocks that all cursors have left; as many as
+//!         they have left, once that is more than was expected
+//! share   the run's share by size, or of the blocks left, whichever is larger
+//! likely  rest × share + one block
+//! ```
+//!
+//! The block more is for the entries before the place of the seek in its block, for the entry at
+//! which the cursor is in the end, and for chance. Measured for scans of 16 entries of 24 + 1000
+//! bytes in a tree of three runs: 4.2 reads and 32 KB with half a block, 3.0 reads and 37 KB with
+//! one. One more read takes as long as the seek itself, so a whole block is faster.
+//!
+//! If entries are deleted or overwritten, a scan passes more than its limit says. The reads then
+//! double, as without a limit.
+//!
 //! # Compactions
 //!
 //! A window of a compaction with direct I/O has the next piece read while its own is used, by a
@@ -62,7 +83,7 @@ pub(super) const FIRST_BYTES: usize = 8 << 10;
 
 /// The read of a seek in the run that has most of the data: of ten entries of 1 KiB most come from
 /// this run, and usually need no second read.
-const FIRST_BYTES_OF_MOST: usize = 16 << 10;
+pub(super) const FIRST_BYTES_OF_MOST: usize = 16 << 10;
 
 /// The bounds on the read-ahead after that of the seek. Blocks from reads up to this size are
 /// cached; a longer scan would only evict what others need.
@@ -322,6 +343,11 @@ fn piece(handle: &BlockHandle, direction: Direction, bytes: u64, part_end: u64) 
 #[derive(Debug, Default)]
 pub struct ScanVolume {
     used_bytes: AtomicU64,
+    /// Bytes that the limit of the scan is expected to need, of all runs together; `None` without a
+    /// limit.
+    expected_bytes: Option<u64>,
+    /// Bytes of the blocks that cursors have left by steps; not counted without a limit.
+    left_bytes: AtomicU64,
     from: Option<(Vec<u8>, Sequence)>,
     to: Option<(Vec<u8>, Sequence)>,
     /// The size from which a block is large; see [`ScanVolume::releasing`]. `None` if none is.
@@ -346,6 +372,26 @@ impl ScanVolume {
     #[must_use]
     pub fn releasing(self, large_bytes: Option<usize>) -> Self {
         Self { large_bytes, ..self }
+    }
+
+    /// Bounds the read-ahead of a scan whose limit is expected to need so many bytes of all tables
+    /// together, if it has one.
+    #[must_use]
+    pub fn expecting(self, expected_bytes: Option<u64>) -> Self {
+        Self { expected_bytes, ..self }
+    }
+
+    /// Returns true if the scan has a limit, whose likely needs bound its reads.
+    pub fn is_limited(&self) -> bool {
+        self.expected_bytes.is_some()
+    }
+
+    /// The bytes that the scan is likely to need still, and those of the blocks that its cursors
+    /// have left; `None` without a limit.
+    fn likely_bytes(&self) -> Option<(u64, u64)> {
+        let expected = self.expected_bytes?;
+        let left = self.left_bytes.load(Ordering::Relaxed);
+        Some((expected.checked_sub(left).filter(|rest| *rest > 0).unwrap_or(left), left))
     }
 
     /// Returns true if a block of so many bytes is to be released while memory is short.
@@ -380,9 +426,21 @@ impl ScanVolume {
     }
 }
 
+/// A run's share of the data of a scan.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct RunShare {
+    /// It has more raw bytes than all other runs together.
+    pub has_most: bool,
+    /// Its part of the file bytes of all runs, from 0 to 1.
+    pub of_bytes: f64,
+}
+
 /// The sizes of one cursor's reads. See the module's documentation.
 #[derive(Debug)]
 pub(super) struct ReadGrowth {
+    share: RunShare,
+    /// Bytes of the blocks that the cursor has left by steps; not counted without a limit.
+    left_bytes: u64,
     /// The size of the first piece after a seek.
     first: usize,
     /// The size of the current read; 0 if there was none since the seek.
@@ -392,15 +450,34 @@ pub(super) struct ReadGrowth {
 }
 
 impl ReadGrowth {
-    /// Makes the growth of a cursor that yields an average share, or most, of the scan.
-    pub(super) fn new(has_most: bool) -> Self {
-        let first = if has_most { FIRST_BYTES_OF_MOST } else { FIRST_BYTES };
-        Self { first, present: 0, used: 0 }
+    /// Makes the growth of a cursor that yields this share of the scan.
+    pub(super) fn new(share: RunShare, volume: &ScanVolume) -> Self {
+        let usual = if share.has_most { FIRST_BYTES_OF_MOST } else { FIRST_BYTES };
+        // With a limit it is what is likely to be needed, of all runs together about as much as a
+        // second read at most.
+        let more = if volume.is_limited() { share.of_bytes * (SECOND_BYTES_MAX - usual) as f64 } else { 0.0 };
+        let first = usual + more as usize;
+        Self { share, left_bytes: 0, first, present: 0, used: 0 }
     }
 
-    /// The size of the first read after a seek.
-    pub(super) fn first(&self) -> usize {
-        self.first
+    /// Counts a block that the cursor has left by a step.
+    pub(super) fn left(&mut self, volume: &ScanVolume, block_bytes: usize) {
+        self.left_bytes += block_bytes as u64;
+        volume.left_bytes.fetch_add(block_bytes as u64, Ordering::Relaxed);
+    }
+
+    /// The bytes that the scan is likely to need of the run, from a block of `block_bytes` on: no
+    /// bound without a limit.
+    fn likely_bytes(&self, volume: &ScanVolume, block_bytes: usize) -> usize {
+        let Some((rest, left)) = volume.likely_bytes() else { return usize::MAX };
+        let share_left = self.left_bytes as f64 / left.max(1) as f64;
+        let likely = rest as f64 * self.share.of_bytes.max(share_left);
+        (likely as usize).saturating_add(block_bytes)
+    }
+
+    /// The size of the first read after a seek, to a block of `block_bytes`.
+    pub(super) fn first(&self, volume: &ScanVolume, block_bytes: usize) -> usize {
+        self.first.min(self.likely_bytes(volume, block_bytes))
     }
 
     /// Resets the size for a seek to another place.
@@ -408,24 +485,30 @@ impl ReadGrowth {
         self.present = 0;
     }
 
-    /// Records that the current bytes were read for a seek to here.
-    pub(super) fn arrived(&mut self) {
-        self.present = self.present.max(self.first);
+    /// Records that the current bytes were read for a seek to here, a block of `block_bytes`.
+    pub(super) fn arrived(&mut self, volume: &ScanVolume, block_bytes: usize) {
+        if self.present == 0 {
+            self.present = self.first(volume, block_bytes);
+        }
     }
 
-    /// The size of the next read after the current one is used up, in bytes.
-    pub(super) fn next(&mut self, volume: &ScanVolume) -> usize {
+    /// The size of the next read after the current one is used up, from a block of `block_bytes`
+    /// on, in bytes.
+    pub(super) fn next(&mut self, volume: &ScanVolume, block_bytes: usize) -> usize {
         let used = self.present as u64;
         self.used += used;
         let all = volume.used_bytes.fetch_add(used, Ordering::Relaxed) + used;
         self.present = match self.present {
             0 => self.first,
+            // As much as is likely.
+            present if volume.is_limited() => (2 * present).clamp(SECOND_BYTES_MAX, SEQUENTIAL_BYTES),
             present if present == self.first => {
                 let share = (SECOND_BYTES_MAX as u64).saturating_mul(self.used) / all.max(1);
                 (share as usize).clamp(SECOND_BYTES_MIN, SECOND_BYTES_MAX)
             }
             present => (2 * present).min(SEQUENTIAL_BYTES),
-        };
+        }
+        .min(self.likely_bytes(volume, block_bytes));
         self.present
     }
 
@@ -462,26 +545,54 @@ mod tests {
         assert_eq!(piece(&index, Direction::Forward, 0, data_end), (100_000, 104_096), "no more than an index block");
     }
 
+    /// With a limit the first read has what is likely of the run, and a block; later reads have
+    /// what is likely still, and double once more was passed than expected.
+    #[test]
+    fn pieces_of_a_scan_with_a_limit_are_what_it_is_likely_to_need() {
+        const BLOCK: usize = 4096;
+        let volume = || ScanVolume::default().expecting(Some(20_000));
+        let of = |has_most, of_bytes| ReadGrowth::new(RunShare { has_most, of_bytes }, &volume());
+        let all = volume();
+        let (mut most, mut few) = (of(true, 0.9), of(false, 0.1));
+        assert_eq!(most.next(&all, BLOCK), 18_000 + BLOCK);
+        assert_eq!(few.next(&all, BLOCK), 2_000 + BLOCK);
+        most.left(&all, BLOCK);
+        few.left(&all, 2 * BLOCK);
+        let rest = 20_000 - 3 * BLOCK;
+        assert_eq!(most.next(&all, BLOCK), (rest as f64 * 0.9) as usize + BLOCK);
+        assert_eq!(few.next(&all, BLOCK), rest * 2 / 3 + BLOCK, "it has had more than its share");
+        most.left(&all, 3 * BLOCK);
+        assert_eq!(most.next(&all, BLOCK), (6.0 * BLOCK as f64 * 0.9) as usize + BLOCK, "as much as before");
+        // A large limit: as without one, but for a larger first read.
+        let all = ScanVolume::default().expecting(Some(u64::MAX));
+        let mut most = ReadGrowth::new(RunShare { has_most: true, of_bytes: 0.9 }, &all);
+        let sizes: Vec<_> = (0..4).map(|_| most.next(&all, BLOCK) >> 10).collect();
+        assert_eq!(sizes, [116, 233, 467, 512]);
+        let mut few = ReadGrowth::new(RunShare { has_most: false, of_bytes: 0.0 }, &all);
+        assert_eq!(few.next(&all, BLOCK), BLOCK, "nothing but the block of the seek");
+    }
+
     /// The first reads are small; a run that is alone in use gets all of the second one, one among
     /// ten a tenth, but at least the minimum.
     #[test]
     fn pieces_grow_with_use() {
+        let growth = |has_most| ReadGrowth::new(RunShare { has_most, ..RunShare::default() }, &ScanVolume::default());
         let volume = ScanVolume::default();
-        let mut alone = ReadGrowth::new(false);
-        let sizes: Vec<_> = (0..6).map(|_| alone.next(&volume) >> 10).collect();
+        let mut alone = growth(false);
+        let sizes: Vec<_> = (0..6).map(|_| alone.next(&volume, 4096) >> 10).collect();
         assert_eq!(sizes, [8, 128, 256, 512, 512, 512]);
-        let mut with_most = ReadGrowth::new(true);
-        let sizes: Vec<_> = (0..4).map(|_| with_most.next(&ScanVolume::default()) >> 10).collect();
+        let mut with_most = growth(true);
+        let sizes: Vec<_> = (0..4).map(|_| with_most.next(&ScanVolume::default(), 4096) >> 10).collect();
         assert_eq!(sizes, [16, 128, 256, 512]);
         let volume = ScanVolume::default();
-        let mut many: Vec<_> = (0..10).map(|_| ReadGrowth::new(false)).collect();
-        assert!(many.iter_mut().all(|growth| growth.next(&volume) == FIRST_BYTES));
-        let second: Vec<_> = many.iter_mut().map(|growth| growth.next(&volume) >> 10).collect();
+        let mut many: Vec<_> = (0..10).map(|_| growth(false)).collect();
+        assert!(many.iter_mut().all(|growth| growth.next(&volume, 4096) == FIRST_BYTES));
+        let second: Vec<_> = many.iter_mut().map(|growth| growth.next(&volume, 4096) >> 10).collect();
         assert_eq!(second, [128, 64, 42, 32, 25, 21, 18, 16, 16, 16]);
         many[0].restart();
-        assert_eq!(many[0].next(&volume), FIRST_BYTES, "a seek starts anew");
+        assert_eq!(many[0].next(&volume, 4096), FIRST_BYTES, "a seek starts anew");
         many[1].restart();
-        many[1].arrived();
-        assert!(many[1].next(&volume) > FIRST_BYTES, "what was read for the seek was the first piece");
+        many[1].arrived(&volume, 4096);
+        assert!(many[1].next(&volume, 4096) > FIRST_BYTES, "what was read for the seek was the first piece");
     }
 }

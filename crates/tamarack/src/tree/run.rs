@@ -32,6 +32,7 @@ use tamarack_env::ReadRequest;
 use super::broken::Broken;
 use super::chunks::Chunks;
 use super::run_index::RunIndex;
+pub use super::slice::RunVolume;
 use super::slice::Slice;
 use super::table_file::TableFile;
 use crate::entry::{Entry, Sequence};
@@ -39,7 +40,7 @@ use crate::error::Result;
 use crate::format::SharedBlock;
 use crate::format::edit::{KeyRange, RunId};
 use crate::merge::{SeekTarget, Source};
-use crate::table::{LeftValue, Pieces, ReadPolicy, ScanVolume, TableCursor, TableStorage};
+use crate::table::{LeftValue, Pieces, ReadPolicy, RunShare, ScanVolume, TableCursor, TableStorage};
 
 /// A sorted run.
 #[derive(Clone, Debug)]
@@ -96,9 +97,9 @@ impl Run {
         self.slices.iter().map(Slice::entries).sum()
     }
 
-    /// As [`Run::raw_bytes`], computed once.
-    pub fn cached_raw_bytes(&self) -> u64 {
-        self.index.raw_bytes(&self.slices)
+    /// Returns the size of the run, computed once.
+    pub fn volume(&self) -> RunVolume {
+        self.index.volume(&self.slices)
     }
 
     /// Returns the part of the run within `range`, which references no other tables.
@@ -122,7 +123,7 @@ impl Run {
             run: self.clone(),
             read,
             volume: Arc::default(),
-            has_most: false,
+            share: RunShare::default(),
             may_wait: false,
             place: None,
             waiting: None,
@@ -212,8 +213,8 @@ pub struct RunCursor {
     read: ReadPolicy,
     /// Shared with the other cursors of a scan.
     volume: Arc<ScanVolume>,
-    /// The run has most of the data of its scan.
-    has_most: bool,
+    /// The run's share of the data of its scan.
+    share: RunShare,
     /// The cursor waits at cuts; see [`RunCursor::sharing`].
     may_wait: bool,
     /// The position; `None` if unpositioned.
@@ -269,17 +270,21 @@ impl RunCursor {
         self.place.as_ref()?.cursor.block()
     }
 
-    /// Joins a scan over `raw_bytes` raw bytes whose cursors share `volume`: reads ahead in
-    /// proportion to the use of all of them, and omits what the scan's range excludes.
+    /// Joins a scan over runs of the size `all` together, whose cursors share `volume`: reads ahead
+    /// in proportion to the use of all of them, and omits what the scan's range excludes.
     ///
     /// The cursor waits at cuts ([`Source::waits_at`]), and reads behind one only in
     /// [`RunCursor::go_on`]: where a compaction has handed over the keys with which a scan begins,
     /// the remaining keys are mostly not reached, and all inputs begin at the same cut.
     #[must_use]
-    pub fn sharing(mut self, volume: &Arc<ScanVolume>, raw_bytes: u64) -> Self {
+    pub fn sharing(mut self, volume: &Arc<ScanVolume>, all: &RunVolume) -> Self {
         self.volume = volume.clone();
         self.may_wait = true;
-        self.has_most = self.run.cached_raw_bytes() > raw_bytes / 2;
+        let own = self.run.volume();
+        self.share.has_most = own.raw_bytes > all.raw_bytes / 2;
+        if volume.is_limited() {
+            self.share.of_bytes = own.data_bytes as f64 / all.data_bytes.max(1) as f64;
+        }
         self
     }
 
@@ -433,7 +438,7 @@ impl RunCursor {
         if self.place.as_ref().is_none_or(|place| place.index != index) {
             let pieces = self.place.take().map(|place| place.cursor.into_pieces());
             let pieces = pieces.or_else(|| self.pieces.take());
-            let pieces = pieces.unwrap_or_else(|| Pieces::new(self.read, self.volume.clone(), self.has_most));
+            let pieces = pieces.unwrap_or_else(|| Pieces::new(self.read, self.volume.clone(), self.share));
             let slice = self.run.slices.get(index).expect("there is a slice with that index").clone();
             let cursor = slice.table().open()?.cursor_with(pieces);
             self.place = Some(CursorPlace { index, slice, cursor });

@@ -15,7 +15,7 @@
 use std::sync::{Arc, OnceLock};
 
 use super::chunks::Chunks;
-use super::slice::Slice;
+use super::slice::{RunVolume, Slice};
 use super::table_file::TableFile;
 use crate::format::prefixes::Prefixes;
 
@@ -28,8 +28,7 @@ struct Tables {
     /// Both bounds of each slice.
     bounds: Prefixes,
     tables: Box<[Arc<TableFile>]>,
-    /// Raw bytes of all slices; an estimate where slices are cut.
-    raw_bytes: u64,
+    volume: RunVolume,
 }
 
 /// A run is copied only to be changed.
@@ -59,9 +58,9 @@ impl RunIndex {
         self.tables(slices).bounds_passed(key, slices).div_ceil(2)
     }
 
-    /// Returns the raw bytes of all slices; an estimate where slices are cut.
-    pub(super) fn raw_bytes(&self, slices: &Chunks<Slice>) -> u64 {
-        self.tables(slices).raw_bytes
+    /// Returns the size of all slices.
+    pub(super) fn volume(&self, slices: &Chunks<Slice>) -> RunVolume {
+        self.tables(slices).volume
     }
 
     #[inline]
@@ -84,8 +83,8 @@ impl Tables {
     fn new(slices: &Chunks<Slice>) -> Self {
         let bounds: Vec<&[u8]> = slices.iter().flat_map(|slice| [slice.first_key(), slice.end_bound()]).collect();
         let tables = slices.iter().map(|slice| slice.table().clone()).collect();
-        let raw_bytes = slices.iter().map(Slice::raw_bytes).sum();
-        Self { bounds: Prefixes::new(bounds.iter().copied()), tables, raw_bytes }
+        let volume = slices.iter().map(Slice::volume).sum();
+        Self { bounds: Prefixes::new(bounds.iter().copied()), tables, volume }
     }
 
     #[inline(always)]

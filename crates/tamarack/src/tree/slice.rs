@@ -16,6 +16,27 @@ pub struct Slice {
     to: Option<Key>,
 }
 
+/// The size of a run, or of several; an estimate where slices are cut.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct RunVolume {
+    /// Raw bytes of its entries.
+    pub raw_bytes: u64,
+    /// The number of its entries.
+    pub entries: u64,
+    /// Its bytes in files, without filters and digests.
+    pub data_bytes: u64,
+}
+
+impl std::iter::Sum for RunVolume {
+    fn sum<I: Iterator<Item = Self>>(parts: I) -> Self {
+        parts.fold(Self::default(), |sum, part| Self {
+            raw_bytes: sum.raw_bytes + part.raw_bytes,
+            entries: sum.entries + part.entries,
+            data_bytes: sum.data_bytes + part.data_bytes,
+        })
+    }
+}
+
 impl Slice {
     /// Creates the slice of `table` that `spec` describes.
     pub(super) fn new(table: Arc<TableFile>, spec: &SliceSpec) -> Result<Self, Broken> {
@@ -77,6 +98,17 @@ impl Slice {
     /// Returns the number of its entries; an estimate if the slice is cut.
     pub fn entries(&self) -> u64 {
         self.share_of(self.table.meta().entries)
+    }
+
+    /// Returns the size of the slice; an estimate if it is cut.
+    pub(super) fn volume(&self) -> RunVolume {
+        let meta = self.table.meta();
+        let besides_bytes = meta.digest_bytes.saturating_add(meta.filter_bits / 8);
+        RunVolume {
+            raw_bytes: self.raw_bytes(),
+            entries: self.entries(),
+            data_bytes: self.share_of(meta.file_bytes.saturating_sub(besides_bytes)),
+        }
     }
 
     /// Returns true if all keys that the slice may hold are smaller than `key`.

@@ -348,8 +348,9 @@ impl<'a> Generator<'a> {
                 self.scan(self.range(), turns)
             }
             Kind::ScanAt => {
-                let limit = self.limit();
-                Operation::Scan { reader: snapshot(self), range: self.range(), turns: self.turns(false), limit }
+                let (limit, is_told) = (self.limit(), self.is_told());
+                let (range, turns) = (self.range(), self.turns(false));
+                Operation::Scan { reader: snapshot(self), range, turns, limit, is_told }
             }
             Kind::TakeSnapshot => Operation::TakeSnapshot(self.slot()),
             Kind::DropSnapshot => Operation::DropSnapshot(self.slot()),
@@ -431,7 +432,11 @@ impl<'a> Generator<'a> {
     }
 
     fn scan(&self, range: Range, turns: Vec<Turn>) -> Operation {
-        Operation::Scan { reader: Reader::Now, range, turns, limit: self.limit() }
+        Operation::Scan { reader: Reader::Now, range, turns, limit: self.limit(), is_told: self.is_told() }
+    }
+
+    fn is_told(&self) -> bool {
+        self.random.below(2) == 0
     }
 
     fn limit(&self) -> u64 {

@@ -8,7 +8,7 @@
 //! policy custom:buffer 100; level 400 in 2 runs
 //! fault sync-drops-pages 2
 //! interrupt 3 crash 99: flush
-//! scan now in:"a" ex:"k"*300 fb 10
+//! scan now in:"a" ex:"k"*300 fb 10 told
 //! ```
 //!
 //! Bytes are quoted and escaped as in Rust; `"k"*300` repeats a string 300 times. The specification
@@ -67,12 +67,14 @@ pub(crate) enum Operation {
         reader: Reader,
         key: Vec<u8>,
     },
-    /// A scan whose ends are called in the order of `turns`, repeatedly, for up to `limit` items.
+    /// A scan whose ends are called in the order of `turns`, repeatedly, for up to `limit` items,
+    /// and which may be told so.
     Scan {
         reader: Reader,
         range: Range,
         turns: Vec<Turn>,
         limit: u64,
+        is_told: bool,
     },
     TakeSnapshot(u8),
     DropSnapshot(u8),
@@ -269,8 +271,9 @@ impl fmt::Display for Operation {
             Self::Get { reader, key } => write!(f, "get {reader} {}", Quoted(key)),
             Self::Contains { reader, key } => write!(f, "contains {reader} {}", Quoted(key)),
             Self::MultiGet { reader, key } => write!(f, "multi-get {reader} {}", Quoted(key)),
-            Self::Scan { reader, range, turns, limit } => {
-                write!(f, "scan {reader} {range} {} {limit}", Turns(turns))
+            Self::Scan { reader, range, turns, limit, is_told } => {
+                let told = if *is_told { " told" } else { "" };
+                write!(f, "scan {reader} {range} {} {limit}{told}", Turns(turns))
             }
             Self::TakeSnapshot(slot) => write!(f, "snapshot {slot}"),
             Self::DropSnapshot(slot) => write!(f, "drop-snapshot {slot}"),
@@ -455,6 +458,7 @@ impl<'a> Words<'a> {
                 range: self.range()?,
                 turns: self.turns()?,
                 limit: self.number()?,
+                is_told: !self.rest.is_empty() && self.literal("told").map(|()| true)?,
             },
             "snapshot" => Operation::TakeSnapshot(self.number()? as u8),
             "drop-snapshot" => Operation::DropSnapshot(self.number()? as u8),

@@ -96,7 +96,9 @@ impl<'a> LockstepRun<'a> {
             Operation::Get { reader, key } => self.get(*reader, key),
             Operation::Contains { reader, key } => self.contains(*reader, key),
             Operation::MultiGet { reader, key } => self.multi_get(*reader, key),
-            Operation::Scan { reader, range, turns, limit } => self.scan(*reader, range, turns, *limit),
+            Operation::Scan { reader, range, turns, limit, is_told } => {
+                self.scan(*reader, range, turns, *limit as usize, *is_told)
+            }
             Operation::TakeSnapshot(slot) => {
                 self.world.take_snapshot(*slot);
                 let state = self.model.state(Reader::Now).expect("there is always a state");
@@ -109,7 +111,7 @@ impl<'a> LockstepRun<'a> {
             }
             Operation::OpenScan { slot, reader, range } => {
                 let Some(state) = self.model.state(*reader) else { return self.skip() };
-                self.world.scans.insert(*slot, self.world.scan(*reader, range));
+                self.world.scans.insert(*slot, self.world.scan(*reader, range, None));
                 self.model.scans.insert(*slot, pairs(&state, range));
                 Ok(())
             }
@@ -412,12 +414,22 @@ impl<'a> LockstepRun<'a> {
         }
     }
 
-    fn scan(&mut self, reader: Reader, range: &Range, turns: &[Turn], limit: u64) -> Result<(), String> {
+    fn scan(
+        &mut self,
+        reader: Reader,
+        range: &Range,
+        turns: &[Turn],
+        limit: usize,
+        is_told: bool,
+    ) -> Result<(), String> {
         let Some(state) = self.model.state(reader) else { return self.skip() };
-        let mut items = self.world.scan(reader, range);
+        let mut items = self.world.scan(reader, range, is_told.then_some(limit));
         let mut expected = pairs(&state, range);
-        let turns = turns.iter().copied().cycle().take(limit as usize);
-        self.compare(&mut items, &mut expected, turns).map(|_| ())
+        let goes_on = self.compare(&mut items, &mut expected, turns.iter().copied().cycle().take(limit))?;
+        match (goes_on && is_told).then(|| items.take(turns[0])) {
+            None | Some(Ok(None)) => Ok(()),
+            Some(after) => Err(format!("a scan with a limit of {limit} goes on with {after:?}")),
+        }
     }
 
     fn step_scan(&mut self, slot: u8, turns: &[Turn]) -> Result<(), String> {
@@ -585,7 +597,7 @@ impl<'a> LockstepRun<'a> {
         }
         self.multi_get(Reader::Now, b"")?;
         let all = Range::Prefix(Vec::new());
-        self.scan(Reader::Now, &all, &[Turn::Back], state.len() as u64 + 1)
+        self.scan(Reader::Now, &all, &[Turn::Back], state.len() + 1, false)
     }
 
     /// As [`LockstepRun::excuse`], for an error of another database, which says nothing of this

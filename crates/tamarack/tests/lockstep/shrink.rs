@@ -174,8 +174,13 @@ fn simpler(operation: &Operation) -> Vec<Operation> {
             found.extend(now(*reader).map(|reader| Operation::MultiGet { reader, key: key.clone() }));
             found.push(Operation::Get { reader: *reader, key: key.clone() });
         }
-        Operation::Scan { reader, range, turns, limit } => {
-            let scan = |reader, range, turns| Operation::Scan { reader, range, turns, limit: *limit };
+        Operation::Scan { reader, range, turns, limit, is_told } => {
+            let (limit, is_told) = (*limit, *is_told);
+            let scan = |reader, range, turns| Operation::Scan { reader, range, turns, limit, is_told };
+            if is_told {
+                let (reader, range, turns) = (*reader, range.clone(), turns.clone());
+                found.push(Operation::Scan { reader, range, turns, limit, is_told: false });
+            }
             found.extend(now(*reader).map(|reader| scan(reader, range.clone(), turns.clone())));
             found.extend(simpler_range(range).into_iter().map(|range| scan(*reader, range, turns.clone())));
             found.extend(simpler_turns(turns).map(|turns| scan(*reader, range.clone(), turns)));

@@ -406,12 +406,16 @@ impl World {
         }
     }
 
-    pub(crate) fn scan(&self, reader: Reader, range: &Range) -> Items {
+    pub(crate) fn scan(&self, reader: Reader, range: &Range, limit: Option<usize>) -> Items {
         let scan = match (self.snapshot(reader), range.clone()) {
             (None, Range::Bounds(start, end)) => self.db().scan((start, end)),
             (None, Range::Prefix(prefix)) => self.db().prefix(prefix),
             (Some(snapshot), Range::Bounds(start, end)) => snapshot.scan((start, end)),
             (Some(snapshot), Range::Prefix(prefix)) => snapshot.prefix(prefix),
+        };
+        let scan = match limit {
+            Some(limit) => scan.limit(limit),
+            None => scan,
         };
         if self.sabotage != Some(Sabotage::DisorderedScan) {
             return Items::Scan(Box::new(scan));

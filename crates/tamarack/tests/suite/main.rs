@@ -42,5 +42,6 @@ mod read_only;
 mod reads;
 mod reserve;
 mod samples;
+mod scan_limits;
 mod space_bound;
 mod stats;

@@ -23,7 +23,7 @@ use crate::step;
 use crate::table::{
     FilterKind, FilterSettings, ReadPolicy, ScanVolume, TableAccess, TableBuilder, TableSettings, TableStorage,
 };
-use crate::tree::run::{Run, RunCursor};
+use crate::tree::run::{Run, RunCursor, RunVolume};
 use crate::tree::table_file::TableFiles;
 use crate::tree::version::Version;
 
@@ -194,7 +194,7 @@ fn cursors_that_wait_at_cuts_walk_like_one_over_a_sorted_list() {
             .iter()
             .flat_map(|part| [part.within(&below(&middle)), part.within(&middle), part.within(&above(&middle))]);
         let volume = Arc::default();
-        let parts = parts.map(|part| Arc::new(part).cursor(ReadPolicy::Cached).sharing(&volume, 0));
+        let parts = parts.map(|part| Arc::new(part).cursor(ReadPolicy::Cached).sharing(&volume, &RunVolume::default()));
         let (mut merged, twin) = (MergedSource::new(parts.collect()).unwrap(), SortedSource::new(versions));
         walk(seed, &mut random, &mut merged, twin, |merged, random| {
             let fails = random.below(20) == 0;
@@ -229,7 +229,7 @@ fn cursors_that_release_blocks_walk_like_one_over_a_sorted_list() {
         let volume = Arc::new(ScanVolume::default().releasing(Some(0)));
         let read = *random.pick(&[ReadPolicy::Cached, ReadPolicy::Sequential]);
         let cursors = runs.iter().map(|(run, _)| match read {
-            ReadPolicy::Cached => run.cursor(read).sharing(&volume, 0),
+            ReadPolicy::Cached => run.cursor(read).sharing(&volume, &RunVolume::default()),
             ReadPolicy::Sequential => run.cursor(read).input_of(&volume),
         });
         let (mut merged, twin) = (MergedSource::new(cursors.collect()).unwrap(), SortedSource::new(versions));
