@@ -9,7 +9,6 @@ use tamarack_env::sync::schedule_point;
 
 use super::entry::CachedEntry;
 use super::uses::Uses;
-use crate::entry::Sequence;
 
 /// The entries. See the module's documentation.
 pub(super) struct EntryTable(HashMap<u64, KeptEntry, NameHash>);
@@ -35,11 +34,11 @@ impl EntryTable {
         Some(kept.entry.clone())
     }
 
-    /// The sequence of the entry of that name, if there is one.
+    /// Returns true if there is an entry of that name.
     #[inline]
-    pub(super) fn sequence(&self, name: u64) -> Option<Sequence> {
+    pub(super) fn has(&self, name: u64) -> bool {
         schedule_point();
-        self.0.pin().get(&name).map(|kept| kept.entry.sequence())
+        self.0.pin().contains_key(&name)
     }
 
     /// The uses of the entry of that name; sets them if `set` says so. The caller has the lock of

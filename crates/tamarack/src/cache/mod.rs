@@ -36,6 +36,7 @@
 //!
 //! * A flush **renews** what is cached of its keys before the tables have them. Whoever still has
 //!   the memtable finds the entry there first; whoever must not see it is older than the entry.
+//!   Entries that lookups have found in the memtable are cached then, too: they stay in memory.
 //! * A lookup that began before could insert an older version after that. So nothing is admitted
 //!   from a lookup whose sequence is below `last`, the greatest of the memtable, once its flush has
 //!   begun. A lookup at or above it has searched the memtable, or tables with its entries: what it
@@ -228,27 +229,27 @@ impl BlockCache {
         self.ingested.fetch_max(through.0, Ordering::Release);
     }
 
-    /// Replaces what is cached of the entry's key, if anything, by the entry, which a flush is
-    /// about to add to the tree: the youngest of its key. Nothing later than `last` is in that
-    /// memtable.
+    /// Replaces what is cached of the entry's key, if anything, by the entry, which a flush is about
+    /// to add to the tree: the youngest of its key. If it `is_hot`, lookups have found it in the
+    /// memtable, and it is cached in any case. Nothing later than `last` is in that memtable.
     #[inline]
-    pub fn renew(&self, entry: &Entry<'_>, last: Sequence) {
-        if self.usage.items(Kind::Entry) > 0 {
-            self.renew_cached(entry, last);
+    pub fn renew(&self, entry: &Entry<'_>, is_hot: bool, last: Sequence) {
+        if is_hot || self.usage.items(Kind::Entry) > 0 {
+            self.renew_cached(entry, is_hot, last);
         }
     }
 
-    fn renew_cached(&self, entry: &Entry<'_>, last: Sequence) {
+    fn renew_cached(&self, entry: &Entry<'_>, is_hot: bool, last: Sequence) {
         let name = entry_name(Digest::of(entry.key));
-        // Versions come youngest first.
-        let is_older = self.entries.sequence(name).is_some_and(|cached| cached < entry.sequence);
-        if !is_older || mistake::is_planted(Mistake::CachedThroughFlush) {
+        let bytes = CachedEntry::memory_bytes_of(entry) as u64;
+        let is_cached = self.entries.has(name);
+        let is_wanted = is_hot && 2 * bytes <= USUAL_BLOCK_BYTES && !self.holds_all();
+        if !(is_cached || is_wanted) || mistake::is_planted(Mistake::CachedThroughFlush) {
             return;
         }
-        let copy = CachedEntry::new(entry, last);
         // What is too large must not leave the older one behind.
-        let copy = if self.may_hold(copy.memory_bytes() as u64) { copy } else { CachedEntry::unknown() };
-        self.insert_entry(name, copy, last, true);
+        let copy = if self.may_hold(bytes) { CachedEntry::new(entry, last) } else { CachedEntry::unknown() };
+        self.insert_entry(name, copy, last, is_cached && !is_wanted);
     }
 
     /// Counts a search for a data block, and whether it was cached.
@@ -348,7 +349,7 @@ impl BlockCache {
         let mut evicted = Vec::new();
         let mut queues = self.queues.lock();
         // A flush may have begun since the lookup did.
-        if !self.admits(sequence) || only_replaces && self.entries.sequence(name).is_none() {
+        if !self.admits(sequence) || only_replaces && !self.entries.has(name) {
             return;
         }
         self.usage.add(Kind::Entry, bytes);

@@ -188,12 +188,10 @@ fn a_flush_renews_entries() {
     admit(&cache, (&place, 0), &block(4000), put("k", 5, b"old"));
     cache.admit_absent(&query("new", 100));
     cache.flush_begins(Sequence(120));
-    // Of each key the youngest version comes first.
-    for (sequence, value) in [(115, &b"young"[..]), (110, b"younger than the old one")] {
-        cache.renew(&put("k", sequence, value), Sequence(120));
-        cache.renew(&put("new", sequence, value), Sequence(120));
-        cache.renew(&put("not cached", sequence, value), Sequence(120));
+    for (key, is_hot) in [("k", false), ("new", false), ("not cached", false), ("hot", true)] {
+        cache.renew(&put(key, 115, b"young"), is_hot, Sequence(120));
     }
+    assert_eq!(found(&cache, "hot", 120), Some(b"young".to_vec()), "it was looked up in the memtable");
     assert_eq!(found(&cache, "k", 120), Some(b"young".to_vec()));
     assert_eq!(found(&cache, "new", 120), Some(b"young".to_vec()));
     assert_eq!(found(&cache, "k", 114), None, "who does not see it searches the tables");
@@ -207,8 +205,14 @@ fn a_flush_renews_entries() {
     assert_eq!(found(&cache, "not cached", 120), Some(b"new".to_vec()));
     // A version that is too large to be cached does not leave the older one behind.
     cache.flush_begins(Sequence(130));
-    cache.renew(&put("k", 125, &vec![0; 1 << 20]), Sequence(130));
-    assert!(cache.entry(&query("k", 130)).is_none());
+    let large = vec![0; 1 << 20];
+    cache.renew(&put("k", 125, &large), false, Sequence(130));
+    cache.renew(&put("large", 125, &large), true, Sequence(130));
+    assert!(cache.entry(&query("k", 130)).is_none() && cache.entry(&query("large", 130)).is_none());
+    // Where everything fits, its block will be cached.
+    cache.table_closed(2 << 20);
+    cache.renew(&put("block", 125, b"value"), true, Sequence(130));
+    assert!(cache.entry(&query("block", 130)).is_none());
 }
 
 #[test]

@@ -336,8 +336,9 @@ impl JobPart {
                 let input = open.entries.source().expect("the cursor is at an entry");
                 lists.note(input, entry.key, is_kept);
             }
-            if let Some(last) = open.flushes_through {
-                context.cache().renew(&entry, last);
+            if let Some(last) = open.flushes_through.filter(|_| open.retain.is_first()) {
+                let is_hot = open.entries.current().is_some_and(MemtableOrRun::was_looked_up);
+                context.cache().renew(&entry, is_hot, last);
             }
             if is_kept {
                 open.output.add(entry)?;

@@ -54,6 +54,11 @@ impl MemtableCursor {
         Ok(())
     }
 
+    /// Returns true if a lookup has found the current entry.
+    pub fn was_looked_up(&self) -> bool {
+        self.node().is_some_and(Node::was_looked_up)
+    }
+
     fn current_node(&self) -> Node<'_> {
         self.node().expect("the cursor stands on an entry when it is moved on")
     }

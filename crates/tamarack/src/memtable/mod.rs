@@ -119,11 +119,14 @@ impl Memtable {
     }
 
     /// Calls `visit` with the versions of the query's key up to its sequence, youngest first, until
-    /// it breaks.
+    /// it breaks. The entry at which it does is noted as looked up.
     pub fn get<'b>(&'b self, query: Query<'_>, visit: &mut dyn FnMut(Entry<'b>) -> ControlFlow<()>) -> ControlFlow<()> {
         let mut at = self.list.at_or_after(&SearchPosition::new(query.key(), query.sequence()));
         while let Some(node) = at.filter(|node| node.key() == query.key()) {
-            visit(node.entry())?;
+            if visit(node.entry()).is_break() {
+                node.note_lookup();
+                return ControlFlow::Break(());
+            }
             at = self.list.after(node);
         }
         ControlFlow::Continue(())

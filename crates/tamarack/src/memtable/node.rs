@@ -34,7 +34,7 @@ use std::marker::PhantomData;
 use std::mem::{align_of, size_of};
 use std::ptr::{self, NonNull};
 
-use tamarack_env::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use tamarack_env::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use super::arena::{ALIGN_BYTES, Arena, Region};
 use crate::entry::{Entry, EntryKind, Sequence};
@@ -67,12 +67,19 @@ pub(super) struct Head {
     /// The sequence in the upper 56 bits, the kind in the lower 8.
     stamp: u64,
     key_bytes: u32,
-    value_bytes: u32,
+    /// The bytes of the value; the highest bit says that a lookup has found the entry.
+    value_bytes: AtomicU32,
 }
+
+/// See [`Head::value_bytes`].
+const LOOKED_UP: u32 = 1 << 31;
+
+const _: () = assert!(VALUE_BYTES_MAX < LOOKED_UP as usize);
 
 const _: () = assert!(align_of::<Head>() <= ALIGN_BYTES && size_of::<Link>().is_multiple_of(ALIGN_BYTES));
 
-/// A node of a list whose arena outlives `'a`. All of it but the links is immutable.
+/// A node of a list whose arena outlives `'a`. All of it is immutable but the links, and the note
+/// that a lookup has found it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Node<'a> {
     /// Points to a written `Head` with its links below and its key and value above it, with
@@ -152,7 +159,7 @@ impl<'a> Node<'a> {
             prefix: prefix(key),
             stamp: sequence.0 << 8 | kind as u64,
             key_bytes: key.len() as u32,
-            value_bytes: value.len() as u32,
+            value_bytes: AtomicU32::new(value.len() as u32),
         };
         // SAFETY: nobody else knows this memory yet. Head, key and value follow each other within
         // what was allocated above `links_bytes`, and the other links within `links_bytes` below;
@@ -233,7 +240,23 @@ impl<'a> Node<'a> {
 
     fn value(self) -> &'a [u8] {
         let head = self.head();
-        self.bytes(head.key_bytes as usize, head.value_bytes)
+        self.bytes(head.key_bytes as usize, head.value_bytes.load(Ordering::Relaxed) & !LOOKED_UP)
+    }
+
+    /// Notes that a lookup has found the entry.
+    #[inline]
+    pub(super) fn note_lookup(self) {
+        let value_bytes = &self.head().value_bytes;
+        let bytes = value_bytes.load(Ordering::Relaxed);
+        // Nobody changes anything else there, so threads write the same.
+        if bytes & LOOKED_UP == 0 {
+            value_bytes.store(bytes | LOOKED_UP, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns true if a lookup has found the entry.
+    pub(super) fn was_looked_up(self) -> bool {
+        self.head().value_bytes.load(Ordering::Relaxed) & LOOKED_UP != 0
     }
 
     fn head(self) -> &'a Head {

@@ -147,6 +147,29 @@ mod threads_and_models {
     use crate::entry::compare;
 
     /// Shows that all reads agree with the model, in random histories.
+    /// A lookup notes the entry that it found, and only that; neither its value nor others change.
+    #[test]
+    fn lookups_are_noted() {
+        let memtable = Arc::new(Memtable::new());
+        for (key, sequence) in [("elm", 1), ("oak", 2), ("oak", 3), ("yew", 4)] {
+            let value = format!("{key} {sequence}");
+            let (key, value) = (key.as_bytes(), value.as_bytes());
+            memtable.insert(Entry { key, sequence: Sequence(sequence), kind: EntryKind::Put, value });
+        }
+        for (key, sequence) in [("oak", 2), ("yew", 9), ("ash", 9), ("elm", 0)] {
+            let _ = memtable.get(Query::new(key.as_bytes(), Sequence(sequence)), &mut |_| ControlFlow::Break(()));
+        }
+        let mut cursor = memtable.cursor();
+        cursor.seek_first().expect("memtables do not fail");
+        let mut noted = Vec::new();
+        while let Some(entry) = cursor.entry() {
+            assert_eq!(entry.value, format!("{} {}", entry.key.escape_ascii(), entry.sequence.0).as_bytes());
+            noted.push((entry.sequence.0, cursor.was_looked_up()));
+            cursor.next().expect("memtables do not fail");
+        }
+        assert_eq!(noted, [(1, false), (3, false), (2, true), (4, true)]);
+    }
+
     #[test]
     fn agrees_with_a_model() {
         (0..size(60, 2)).for_each(history);

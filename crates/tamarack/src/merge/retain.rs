@@ -56,6 +56,8 @@ pub struct Retain {
     key: Vec<u8>,
     /// The last entry's sequence; `None` before the first.
     last: Option<Sequence>,
+    /// True if the last entry is the first one of `key`.
+    is_first: bool,
     /// The oldest put or delete of `key` so far.
     hider: Option<Sequence>,
 }
@@ -66,7 +68,7 @@ impl Retain {
     pub fn new(mut readable: Vec<Sequence>) -> Self {
         readable.sort_unstable();
         readable.dedup();
-        Self { readable, key: Vec::new(), last: None, hider: None }
+        Self { readable, key: Vec::new(), last: None, is_first: false, hider: None }
     }
 
     /// Returns true if `entry` must be kept. Takes all entries of the inputs in entry order.
@@ -86,6 +88,11 @@ impl Retain {
         }
     }
 
+    /// Returns true if the last entry is the first of its key, the youngest version.
+    pub fn is_first(&self) -> bool {
+        self.is_first
+    }
+
     /// Tracks where a new key begins.
     fn follow(&mut self, entry: &Entry<'_>) {
         match self.last {
@@ -96,8 +103,10 @@ impl Retain {
                     entry.key,
                     entry.sequence
                 );
+                self.is_first = false;
             }
             _ => {
+                self.is_first = true;
                 self.key.clear();
                 self.key.extend_from_slice(entry.key);
                 self.hider = None;

@@ -136,6 +136,11 @@ impl<S: Source> MergedSource<S> {
         self.winner
     }
 
+    /// Returns the source at the current entry.
+    pub fn current(&self) -> Option<&S> {
+        self.winner.map(|source| &self.sources[source])
+    }
+
     /// Returns the sources, young to old.
     pub fn into_sources(self) -> Vec<S> {
         self.sources

@@ -30,6 +30,11 @@ impl MemtableOrRun {
         }
     }
 
+    /// Returns true if the current entry is in a memtable, and a lookup has found it there.
+    pub fn was_looked_up(&self) -> bool {
+        matches!(self, Self::Memtable(cursor) if cursor.was_looked_up())
+    }
+
     /// Returns the id and the read-ahead of a run; see [`RunCursor::into_pieces`].
     pub fn into_pieces(self) -> Option<(RunId, Pieces)> {
         match self {
