@@ -229,9 +229,9 @@ impl BlockCache {
         self.ingested.fetch_max(through.0, Ordering::Release);
     }
 
-    /// Replaces what is cached of the entry's key, if anything, by the entry, which a flush is about
-    /// to add to the tree: the youngest of its key. If it `is_hot`, lookups have found it in the
-    /// memtable, and it is cached in any case. Nothing later than `last` is in that memtable.
+    /// Replaces what is cached of the entry's key, if anything, by the entry, which a flush is
+    /// about to add to the tree: the youngest of its key. If it `is_hot`, lookups have found it in
+    /// the memtable, and it is cached in any case. Nothing later than `last` is in that memtable.
     #[inline]
     pub fn renew(&self, entry: &Entry<'_>, is_hot: bool, last: Sequence) {
         if is_hot || self.usage.items(Kind::Entry) > 0 {
