@@ -251,7 +251,8 @@ impl Pieces {
         if keeps_much || self.window.memory_bytes() > 0 && table.storage.account().scans_are_many() {
             self.window.release();
         }
-        if self.growth.is_short() {
+        // Of a long scan only if it evicts nothing.
+        if self.growth.is_short() || cache.holds_all() {
             cache.insert(&lower.fences, lower.at, block.clone());
         }
         Ok(block)

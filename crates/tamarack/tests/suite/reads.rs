@@ -166,6 +166,25 @@ fn a_long_scan_reads_in_growing_pieces() -> Result<()> {
     Ok(())
 }
 
+/// Where all data fits the cache, a long scan caches all that it reads; where not, it leaves the
+/// cache to lookups and short scans.
+#[test]
+fn a_long_scan_is_cached_if_all_fits() -> Result<()> {
+    let (env, db) = database(Deal::Round, true)?;
+    let scan = |db: &Db| assert_eq!(db.scan::<&str>(..).count(), KEYS);
+    assert!(Cost::of(&env, &db, || scan(&db)).counted.total().bytes > (KEYS * VALUE_BYTES) as u64);
+    assert_eq!(Cost::of(&env, &db, || scan(&db)).reads, [0; 0]);
+    db.close()?;
+
+    let advanced = AdvancedOptions::new().env(Arc::new(env.clone())).cache_bytes(1 << 20).direct_io(true);
+    let db = Options::new().threads(1).advanced(advanced.memtable_bytes(350_000)).open("/db")?;
+    let look_up = |db: &Db| (0..50).for_each(|number| drop(db.get(key(number * 59)).unwrap().unwrap()));
+    (0..3).for_each(|_| look_up(&db));
+    assert!(Cost::of(&env, &db, || scan(&db)).counted.total().bytes > (KEYS * VALUE_BYTES) as u64);
+    assert_eq!(Cost::of(&env, &db, || look_up(&db)).reads, [0; 0]);
+    Ok(())
+}
+
 /// A bounded scan reads neither runs without keys in range nor blocks behind the bound, in both
 /// directions.
 #[test]
