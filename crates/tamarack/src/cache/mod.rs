@@ -55,6 +55,8 @@
 mod entry;
 mod ledger;
 mod neighbours;
+#[cfg(test)]
+mod regions;
 
 use std::hash::{BuildHasher, Hasher};
 
