@@ -143,6 +143,13 @@ pub trait Env: Send + Sync + Debug {
     /// workers.
     fn cores(&self) -> usize;
 
+    /// Returns true if memory may be backed by huge pages, so that asking for them may help
+    /// ([`crate::collapse_pages`]). Environments of tests have none: which memory their blocks get
+    /// would decide what workers do.
+    fn has_huge_pages(&self) -> bool {
+        false
+    }
+
     /// Starts a background worker that calls [`Work::step`] repeatedly.
     fn start(&self, name: &str, work: Arc<dyn Work>) -> io::Result<Arc<dyn Worker>>;
 

@@ -37,6 +37,6 @@ pub use env::{
 };
 pub use memory::MemoryEnv;
 pub use os::{Batching, OsEnv, TempDir};
-pub use pages::{discard_pages, trim_allocator};
+pub use pages::{HUGE_PAGE_BYTES, collapse_pages, discard_pages, trim_allocator};
 pub use random::Random;
 pub use sim::SimEnv;

@@ -15,7 +15,8 @@
 //!
 //! Data blocks and index blocks both have this form. A search compares with log₂(restarts) entries,
 //! then passes through one interval, and allocates nothing; it compares keys without assembling
-//! them. A [`BlockCursor`] assembles the keys of the entries it visits.
+//! them. In an indexed block its *waypoints* tell where to begin, and few entries are left. A
+//! [`BlockCursor`] assembles the keys of the entries it visits.
 //!
 //! Decoding is total: any bytes give entries or a [`Flaw`]. The checksum of bytes from storage was
 //! checked before, so a flaw here means a writer's mistake or malice.
@@ -28,12 +29,14 @@ use std::ops::{ControlFlow, Range};
 use tamarack_env::ByteBuffer;
 
 pub use self::cursor::BlockCursor;
+use self::waypoints::{Choice, SearchStart, Waypoint, Waypoints};
 use crate::coding::{Reader, put_varint, varint_len};
 use crate::entry::{Entry, EntryKind, Sequence};
-use crate::prefixes::{Prefixes, common_prefix, first_eight};
+use crate::prefixes::{common_prefix, first_eight};
 pub use crate::stored::{Compression, Flaw};
 
 mod cursor;
+mod waypoints;
 
 /// Bit 7 of a tag: the sequence is `Sequence::MAX` and not written.
 const TAG_SEQUENCE_MAX: u8 = 0x80;
@@ -49,18 +52,9 @@ pub struct Block {
     payload: ByteBuffer,
     /// The offset where the entries end and the restarts begin.
     entries_end: usize,
-    restarts: usize,
-    /// The decoded restarts of blocks that are searched often.
-    index: RestartIndex,
-}
-
-/// The decoded restarts of a block in the cache. In the payload, each restart that a search
-/// compares with is another cache line to wait for; here one or two lines contain all of them.
-#[derive(Debug, Default)]
-struct RestartIndex {
-    /// The prefixes of their keys. Empty if the block is not indexed, or has only one restart.
-    prefixes: Prefixes,
-    offsets: Box<[u32]>,
+    restarts: u32,
+    /// Where searches may begin; none unless the block is searched often.
+    waypoints: Waypoints,
 }
 
 /// The layout of an entry in a block; offsets are into the payload.
@@ -106,7 +100,7 @@ impl Block {
         let (rest, count) = payload.split_last_chunk::<4>().ok_or(UNSOUND)?;
         let restarts = u32::from_le_bytes(*count) as usize;
         let entries_end = restarts.checked_mul(4).and_then(|bytes| rest.len().checked_sub(bytes)).ok_or(UNSOUND)?;
-        let block = Self { entries_end, restarts, payload, index: RestartIndex::default() };
+        let block = Self { entries_end, restarts: restarts as u32, payload, waypoints: Waypoints::default() };
         let ascending = (1..restarts).all(|i| block.restart(i - 1) < block.restart(i));
         if restarts == 0 || block.restart(0) != 0 || !ascending || block.restart(restarts - 1) >= entries_end {
             return Err(UNSOUND);
@@ -126,30 +120,43 @@ impl Block {
 
     /// Its memory, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        let index_bytes = self.index.prefixes.memory_bytes() + size_of_val(&*self.index.offsets);
-        self.payload.capacity() + size_of::<Self>() + index_bytes
+        self.payload.capacity() + size_of::<Self>() + self.waypoints.memory_bytes()
     }
 
-    /// Prepares the block for many searches. Takes 12 more bytes for each restart, and their keys'
-    /// common prefix once.
+    /// Prepares the block for many searches. Parses all entries once; a block of many entries takes
+    /// another byte for each of them.
     #[must_use]
     pub fn indexed(mut self) -> Self {
-        if self.restarts > 1 {
-            let heads = || (0..self.restarts).map(|restart| self.head(self.restart(restart)));
-            // A search of a block with a flaw will meet it.
-            if heads().all(|head| head.is_ok_and(|head| head.shared == 0)) {
-                let key = |head: Result<Head, Flaw>| {
-                    head.map_or(&[][..], |head| &self.payload[head.suffix_start..head.value_start])
-                };
-                let keys: Vec<_> = heads().map(key).collect();
-                if keys.is_sorted() {
-                    let prefixes = Prefixes::new(keys.iter().copied());
-                    let offsets = (0..self.restarts).map(|restart| self.restart(restart) as u32).collect();
-                    self.index = RestartIndex { prefixes, offsets };
-                }
-            }
-        }
+        // A search of a block with a flaw will meet it.
+        self.waypoints = self.find_waypoints().unwrap_or_default();
         self
+    }
+
+    /// The waypoints of a sound block; `None` if entries are malformed.
+    fn find_waypoints(&self) -> Option<Waypoints> {
+        let first = self.head(0).ok()?;
+        let first_key = &self.payload[first.suffix_start..first.value_start];
+        // What the last key has in common with the first one is common to all between.
+        let (mut at, mut common_bytes) = (self.restart(self.restarts as usize - 1), 0);
+        while at < self.entries_end {
+            let head = self.head(at).ok()?;
+            if head.shared <= common_bytes {
+                let suffix = &self.payload[head.suffix_start..head.value_start];
+                common_bytes = head.shared + common_prefix(suffix, &first_key[head.shared..]);
+            }
+            at = head.end;
+        }
+        let common = first.suffix_start..first.suffix_start + common_bytes;
+        let mut choice = Choice::new(common, self.restarts as usize, self.entries_end)?;
+        let (mut at, mut prefix) = (0, 0);
+        while at < self.entries_end {
+            let head = self.head(at).ok()?;
+            let suffix = &self.payload[head.suffix_start..head.value_start];
+            prefix = waypoints::next_prefix(prefix, head.shared, suffix, head.first, common_bytes)?;
+            at = head.end;
+            choice.pass(Waypoint { prefix, offset: at as u32 })?;
+        }
+        Some(choice.finish())
     }
 
     /// The range of `part`, which must be borrowed from this block, in [`Block::bytes`]: to keep a
@@ -168,7 +175,7 @@ impl Block {
     pub fn check_restarts(&self) -> Result<(), Flaw> {
         let (mut at, mut restart) = (0, 0);
         while let Some(slot) = self.slot(at)? {
-            if restart < self.restarts && at == self.restart(restart) {
+            if restart < self.restarts as usize && at == self.restart(restart) {
                 restart += 1;
                 if slot.shared != 0 {
                     return Err(MALFORMED);
@@ -176,7 +183,7 @@ impl Block {
             }
             at = slot.end;
         }
-        if restart == self.restarts { Ok(()) } else { Err(MALFORMED) }
+        if restart == self.restarts as usize { Ok(()) } else { Err(MALFORMED) }
     }
 
     /// Calls `visit` with the versions of `key` up to `sequence` in this block, youngest first,
@@ -187,8 +194,7 @@ impl Block {
         sequence: Sequence,
         visit: &mut dyn FnMut(Entry<'a>) -> ControlFlow<()>,
     ) -> Result<Versions, Flaw> {
-        let mut at = self.restart(self.last_restart(key, sequence, Ordering::is_lt)?);
-        let mut matched = 0;
+        let SearchStart { mut at, mut matched } = self.search_start(key, sequence)?;
         while at < self.entries_end {
             let head = self.head(at)?;
             match self.compare(&head, key, &mut matched) {
@@ -235,58 +241,45 @@ impl Block {
         }
     }
 
-    /// The last restart whose entry compares with the place as `before` wants (all earlier ones
-    /// do); 0 if none does.
+    /// Finds where a search begins: all entries before that are before the place.
     #[inline]
-    fn last_restart(&self, key: &[u8], sequence: Sequence, before: fn(Ordering) -> bool) -> Result<usize, Flaw> {
-        if self.index.offsets.is_empty() {
-            return self.last_restart_in_payload(key, sequence, before);
+    fn search_start(&self, key: &[u8], sequence: Sequence) -> Result<SearchStart, Flaw> {
+        if let Some(start) = self.waypoints.before(&self.payload, key) {
+            return Ok(start);
         }
-        let is_before = |restart: usize| self.is_before(restart, key, sequence, before).unwrap_or(false);
-        Ok(self.index.prefixes.partition_point(key, is_before).saturating_sub(1))
+        self.search_start_in_payload(key, sequence)
     }
 
-    fn last_restart_in_payload(
-        &self,
-        key: &[u8],
-        sequence: Sequence,
-        before: fn(Ordering) -> bool,
-    ) -> Result<usize, Flaw> {
-        let (mut low, mut high) = (0, self.restarts);
+    /// As [`Block::search_start`]: the last restart whose entry is before the place.
+    #[inline(never)]
+    fn search_start_in_payload(&self, key: &[u8], sequence: Sequence) -> Result<SearchStart, Flaw> {
+        let (mut low, mut high) = (0, self.restarts as usize);
         while high - low > 1 {
             let middle = low + (high - low) / 2;
-            if self.is_before(middle, key, sequence, before)? {
+            if self.is_before(self.restart(middle), key, sequence)? {
                 low = middle;
             } else {
                 high = middle;
             }
         }
-        Ok(low)
+        Ok(SearchStart { at: self.restart(low), matched: 0 })
     }
 
-    /// Returns true if the entry at a restart compares with the place as `before` wants.
-    fn is_before(
-        &self,
-        restart: usize,
-        key: &[u8],
-        sequence: Sequence,
-        before: fn(Ordering) -> bool,
-    ) -> Result<bool, Flaw> {
-        let start = self.restart(restart);
+    /// Returns true if the entry at a restart is before the place.
+    fn is_before(&self, start: usize, key: &[u8], sequence: Sequence) -> Result<bool, Flaw> {
         let head = self.head(start)?;
         if head.shared != 0 {
             return Err(MALFORMED);
         }
-        let order = match self.payload[head.suffix_start..head.value_start].cmp(key) {
-            Ordering::Equal => sequence.cmp(&self.version(start)?.0),
-            order => order,
-        };
-        Ok(before(order))
+        Ok(match self.payload[head.suffix_start..head.value_start].cmp(key) {
+            Ordering::Equal => sequence < self.version(start)?.0,
+            order => order.is_lt(),
+        })
     }
 
     /// The last restart whose entry begins before `offset`, which is not 0.
     fn restart_before(&self, offset: usize) -> usize {
-        let (mut low, mut high) = (0, self.restarts);
+        let (mut low, mut high) = (0, self.restarts as usize);
         while high - low > 1 {
             let middle = low + (high - low) / 2;
             if self.restart(middle) < offset {
@@ -300,9 +293,6 @@ impl Block {
 
     #[inline]
     fn restart(&self, index: usize) -> usize {
-        if let Some(&offset) = self.index.offsets.get(index) {
-            return offset as usize;
-        }
         let at = self.entries_end + 4 * index;
         let bytes: [u8; 4] = self.payload[at..at + 4].try_into().expect("four bytes");
         u32::from_le_bytes(bytes) as usize

@@ -9,7 +9,7 @@
 //! A search of a few hundred keys touches a few cache lines. Only keys that equal the sought one in
 //! common part and prefix remain for the caller to compare: usually none, or one.
 //!
-//! Used by the fences of index blocks, by the slices of runs, and by the restarts of data blocks.
+//! Used by the fences of index blocks and by the slices of runs.
 //! Memory: one allocation, of 8 bytes per key and their common prefix. A search allocates nothing.
 //!
 //! Tests: here, against comparing with every key.

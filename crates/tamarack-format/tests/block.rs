@@ -86,13 +86,13 @@ fn stands_on(cursor: &BlockCursor, block: &Block) -> Option<OwnedEntry> {
 /// Every search for one place agrees with the twin's.
 fn check_searches(block: &Block, entries: &[OwnedEntry], key: &[u8], sequence: Sequence) {
     let first = entries.partition_point(|entry| entry::compare(entry.place(), (key, sequence)).is_lt());
-    let what = format!("{key:?} {sequence:?} in {entries:?}");
+    let what = || format!("{key:?} {sequence:?} in {entries:?}");
 
     let mut cursor = BlockCursor::default();
     cursor.seek(block, key, sequence).expect("sound");
-    assert_eq!(stands_on(&cursor, block).as_ref(), entries.get(first), "seek {what}");
+    assert_eq!(stands_on(&cursor, block).as_ref(), entries.get(first), "seek {}", what());
     cursor.seek_before(block, key, sequence).expect("sound");
-    assert_eq!(stands_on(&cursor, block).as_ref(), first.checked_sub(1).map(|i| &entries[i]), "seek_before {what}");
+    assert_eq!(stands_on(&cursor, block).as_ref(), first.checked_sub(1).map(|i| &entries[i]), "seek_before {}", what());
 
     let mut versions = Vec::new();
     let ended = block.versions(key, sequence, &mut |entry| {
@@ -101,8 +101,8 @@ fn check_searches(block: &Block, entries: &[OwnedEntry], key: &[u8], sequence: S
     });
     let expected: Vec<OwnedEntry> = entries[first..].iter().take_while(|entry| entry.key == key).cloned().collect();
     let at_end = first + expected.len() == entries.len();
-    assert_eq!(versions, expected, "versions {what}");
-    assert_eq!(ended, Ok(if at_end { Versions::BlockEnded } else { Versions::Complete }), "versions {what}");
+    assert_eq!(versions, expected, "versions {}", what());
+    assert_eq!(ended, Ok(if at_end { Versions::BlockEnded } else { Versions::Complete }), "versions {}", what());
 }
 
 #[test]
@@ -132,6 +132,89 @@ fn blocks_agree_with_their_twin() {
                 _ => Sequence((near.sequence.0 + random.next() % 3).saturating_sub(1).min(Sequence::MAX.0)),
             };
             check_searches(&block, &entries, &key, sequence);
+        }
+    }
+}
+
+/// Entries whose keys strain waypoints: a common prefix of any length; tails of few different
+/// bytes, so that keys are prefixes of each other and differ by zeros only; many versions of one
+/// key; few entries and many; large values among them.
+fn straining_entries(random: &Random) -> Vec<OwnedEntry> {
+    let below = |bound: u64| (random.next() % bound) as usize;
+    let common = vec![[b'p', 0, 0xFF][below(3)]; [0, below(4), below(40), 300][below(4)]];
+    let (alphabet, tail_bytes_max) = (1 + below(5) as u64, [3, 9, 20][below(3)]);
+    let (count, versions_max) = ([5, 40, 400][below(3)], [1, 2, 40][below(3)]);
+    let value_bytes_max = [1, 50, 2000][below(3)];
+    let mut entries = Vec::new();
+    while entries.len() < count {
+        let mut key = common.clone();
+        key.extend((0..below(tail_bytes_max)).map(|_| [0, b'a', 1, 0xFF, b'b'][below(alphabet)]));
+        for _ in 0..1 + below(versions_max) {
+            let value = vec![b'v'; below(value_bytes_max)];
+            let sequence = Sequence(below(1 << 20) as u64);
+            entries.push(OwnedEntry { key: key.clone(), sequence, kind: EntryKind::Put, value });
+        }
+    }
+    entries.sort_by(|a, b| entry::compare((&a.key, a.sequence), (&b.key, b.sequence)));
+    entries.dedup_by(|a, b| (&a.key, a.sequence) == (&b.key, b.sequence));
+    entries
+}
+
+/// Searches of indexed blocks, also of blocks that end amid the versions of a key.
+#[test]
+fn indexed_blocks_agree_with_their_twin() {
+    for seed in 0..if cfg!(miri) { 6 } else { 250 } {
+        println!("seed {seed}");
+        let random = Random::new(seed);
+        let below = |bound: usize| random.next() as usize % bound;
+        let entries = straining_entries(&random);
+        let (first, second) = entries.split_at(below(entries.len()));
+        let interval = [1, 2, 8, 8, 8, 60][below(6)];
+        for part in [first, second].into_iter().filter(|part| !part.is_empty()) {
+            let block = Block::decode(payload(part, interval)).expect("sound").indexed();
+            for _ in 0..30 {
+                let near = &entries[below(entries.len())];
+                let mut key = near.key.clone();
+                match below(6) {
+                    0 => key.push([0, 1, 0xFF][below(3)]),
+                    1 => key.truncate(below(key.len() + 1)),
+                    2 if !key.is_empty() => {
+                        let at = below(key.len());
+                        key[at] = [0, b'a', b'q', 0xFF][below(4)];
+                    }
+                    _ => {}
+                }
+                let sequence = match below(4) {
+                    0 => Sequence::ZERO,
+                    1 => Sequence((near.sequence.0 + below(3) as u64).saturating_sub(1)),
+                    _ => Sequence::MAX,
+                };
+                check_searches(&block, part, &key, sequence);
+            }
+        }
+    }
+}
+
+/// An entry is found by parsing few others, wherever it is and however long the restart interval:
+/// what the waypoints are for.
+#[test]
+fn waypoints_take_a_fixed_part_of_the_block() {
+    for (count, restart_interval) in [(1, 8), (4, 8), (33, 8), (70, 8), (128, 8), (70, 100), (600, 8)] {
+        let entries: Vec<_> = (0..count)
+            .map(|n| OwnedEntry {
+                key: format!("key:{n:012}").into_bytes(),
+                sequence: Sequence(7),
+                kind: EntryKind::Put,
+                value: vec![b'v'; 20],
+            })
+            .collect();
+        let block = Block::decode(payload(&entries, restart_interval)).expect("sound");
+        let before = block.memory_bytes();
+        let block = block.indexed();
+        let more = block.memory_bytes() - before;
+        assert!(more <= if count > 128 { count + 8 } else { 0 }, "{more} bytes for {count} entries");
+        for entry in &entries {
+            check_searches(&block, &entries, &entry.key, Sequence::MAX);
         }
     }
 }

@@ -158,6 +158,10 @@ impl<H: Hook + 'static> Env for Hooked<H> {
         self.inner.random()
     }
 
+    fn has_huge_pages(&self) -> bool {
+        self.inner.has_huge_pages()
+    }
+
     fn cores(&self) -> usize {
         self.inner.cores()
     }

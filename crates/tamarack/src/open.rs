@@ -118,6 +118,7 @@ pub(crate) fn open_read_only(dir: &Path, options: &Resolved) -> Result<Engine> {
     let parts = RecoveredParts { lock, account, cache, tables, manifest, version, shape, replay, last, wal, report };
     let mut engine = assemble(dir, options, parts)?;
     engine.database.health.report_stop(why);
+    start_collapsing(&mut engine)?;
     start_telling(&mut engine)?;
     Ok(engine)
 }
@@ -474,7 +475,16 @@ fn start_background(engine: &mut Engine, options: &Resolved) -> Result<()> {
     engine.scheduler.filters().set_worker(filters.clone());
     filters.wake();
     engine.workers.extend([compacting, syncing, filters]);
+    start_collapsing(engine)?;
     start_telling(engine)
+}
+
+/// Starts the worker that gets huge pages for the cache, where there are some.
+fn start_collapsing(engine: &mut Engine) -> Result<()> {
+    let started = engine.cache.start_collapsing(&engine.env);
+    let worker = started.map_err(|error| Error::io("database: start background work", &engine.dir, error))?;
+    engine.workers.extend(worker);
+    Ok(())
 }
 
 /// Starts the worker that calls the listener, if there is one. It changes nothing on storage.

@@ -216,6 +216,10 @@ impl Env for OsEnv {
         self.cores
     }
 
+    fn has_huge_pages(&self) -> bool {
+        cfg!(target_os = "linux")
+    }
+
     fn start(&self, name: &str, work: Arc<dyn Work>) -> io::Result<Arc<dyn Worker>> {
         self.workers.start(name, work)
     }

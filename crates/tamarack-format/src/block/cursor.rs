@@ -25,6 +25,7 @@
 
 use std::cmp::Ordering;
 
+use super::waypoints::SearchStart;
 use super::{Block, EntryLayout, Flaw, MALFORMED};
 use crate::entry::{Entry, EntryKind, Sequence};
 use crate::prefixes::common_prefix;
@@ -125,23 +126,10 @@ impl BlockCursor {
     /// Moves to the first entry at or after a place; no position if there is none.
     pub fn seek(&mut self, block: &Block, key: &[u8], sequence: Sequence) -> Result<(), Flaw> {
         self.forget();
-        let mut at = block.restart(block.last_restart(key, sequence, Ordering::is_lt)?);
-        let mut matched = 0;
-        while at < block.entries_end {
-            let head = block.head(at)?;
-            let is_before = match block.compare(&head, key, &mut matched) {
-                Ordering::Less => true,
-                Ordering::Equal => block.version(at)?.0 > sequence,
-                Ordering::Greater => false,
-            };
-            if !is_before {
-                // It shares no more with the previous entry than that one does with the place:
-                // otherwise it would be before the place as well.
-                self.keys.extend_from_slice(&key[..head.shared]);
-                break;
-            }
-            at = head.end;
-        }
+        let (at, shared) = first_not_before(block, key, sequence)?;
+        // It shares no more with the previous entry than that one does with the place: otherwise it
+        // would be before the place as well.
+        self.keys.extend_from_slice(&key[..shared]);
         self.read(block, at)?;
         self.shared = None;
         Ok(())
@@ -150,16 +138,10 @@ impl BlockCursor {
     /// Moves to the last entry before a place; no position if there is none.
     pub fn seek_before(&mut self, block: &Block, key: &[u8], sequence: Sequence) -> Result<(), Flaw> {
         self.forget();
-        let restart = block.restart(block.last_restart(key, sequence, Ordering::is_lt)?);
-        let mut matched = 0;
-        self.decode(block, restart, block.entries_end, |slot| {
-            match block.compare(&block.head_of(slot), key, &mut matched) {
-                Ordering::Less => true,
-                Ordering::Equal => slot.sequence > sequence,
-                Ordering::Greater => false,
-            }
-        })?;
-        self.take_behind();
+        let (at, _) = first_not_before(block, key, sequence)?;
+        if at > 0 {
+            self.last_before(block, at)?;
+        }
         self.shared = None;
         Ok(())
     }
@@ -262,7 +244,7 @@ impl BlockCursor {
     fn last_before(&mut self, block: &Block, offset: usize) -> Result<(), Flaw> {
         self.leave_behind();
         let left_bytes = self.keys.len();
-        let end = self.decode(block, block.restart_before(offset), offset, |_| true)?;
+        let end = self.decode(block, block.restart_before(offset), offset)?;
         if end != offset || !self.take_behind() {
             self.leave();
             return Err(MALFORMED);
@@ -271,19 +253,12 @@ impl BlockCursor {
         Ok(())
     }
 
-    /// Decodes entries from the restart at `start` on, as long as they begin before `end` and
-    /// `wanted` returns true. Returns where the last of them ends.
-    fn decode(
-        &mut self,
-        block: &Block,
-        start: usize,
-        end: usize,
-        mut wanted: impl FnMut(&EntryLayout) -> bool,
-    ) -> Result<usize, Flaw> {
+    /// Decodes entries from the restart at `start` on, as long as they begin before `end`. Returns
+    /// where the last of them ends.
+    fn decode(&mut self, block: &Block, start: usize, end: usize) -> Result<usize, Flaw> {
         let (mut at, mut before) = (start, self.keys.len()..self.keys.len());
         while at < end
             && let Some(slot) = slot(block, at)?
-            && wanted(&slot)
         {
             if slot.shared > before.len() {
                 return Err(MALFORMED);
@@ -306,6 +281,26 @@ impl BlockCursor {
         self.slot = Some(slot);
         true
     }
+}
+
+/// The offset of the first entry at or after a place, and the number of bytes that its encoding
+/// shares with the previous key; the end of the entries and 0 if there is none.
+#[inline]
+fn first_not_before(block: &Block, key: &[u8], sequence: Sequence) -> Result<(usize, usize), Flaw> {
+    let SearchStart { mut at, mut matched } = block.search_start(key, sequence)?;
+    while at < block.entries_end {
+        let head = block.head(at)?;
+        let is_before = match block.compare(&head, key, &mut matched) {
+            Ordering::Less => true,
+            Ordering::Equal => block.version(at)?.0 > sequence,
+            Ordering::Greater => false,
+        };
+        if !is_before {
+            return Ok((at, head.shared));
+        }
+        at = head.end;
+    }
+    Ok((at, 0))
 }
 
 /// The entry at `start`; `None` at the end.

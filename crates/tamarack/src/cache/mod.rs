@@ -15,7 +15,8 @@
 //!
 //! A cached lookup takes no lock and allocates nothing. Insertions and evictions take one lock for
 //! the queues ([`queues`]: S3-FIFO), and free what they evict without it. Two threads that miss the
-//! same block at once both read it: that costs a read, and no thread waits for another's I/O.
+//! same block at once both read it: that costs a read, and no thread waits for another's I/O. A
+//! worker gets huge pages for memory that is full of cached blocks ([`collapse`]).
 //! Blocks of a table leave the cache when that is closed.
 //!
 //! # Why a cached entry is correct
@@ -73,18 +74,22 @@
 //! Tests: here; `tests/suite/entries.rs` compares a database with tiny caches with a model, and
 //! shows that each rule above is needed.
 
+mod collapse;
 mod entries;
 mod entry;
 mod lower;
 mod neighbours;
 mod queues;
+mod regions;
 mod usage;
 mod uses;
 
-use std::sync::Arc;
+use std::io;
+use std::sync::{Arc, OnceLock};
 
 use tamarack_env::sync::atomic::{AtomicU64, Ordering};
 use tamarack_env::sync::{Mutex, Rank};
+use tamarack_env::{Env, Worker};
 use tamarack_filter::Digest;
 
 use self::entries::EntryTable;
@@ -92,6 +97,7 @@ pub use self::entry::CachedEntry;
 pub use self::lower::{CachedBlock, LowerBlock, LowerSlots, SharedLower};
 use self::neighbours::Neighbours;
 use self::queues::{Home, Item, ItemState, Queues};
+use self::regions::Regions;
 use self::usage::{Kind, Usage};
 use crate::entry::{Entry, Query, Sequence};
 use crate::format::SharedBlock;
@@ -132,8 +138,10 @@ const STRIPES: usize = 16;
 
 /// The block cache and entry cache of a database. See the module's documentation.
 pub struct BlockCache {
-    /// The order of eviction. Its lock orders all insertions and evictions.
-    queues: Mutex<Queues>,
+    /// Its lock orders all insertions and evictions.
+    order: Mutex<EvictionOrder>,
+    /// Gets huge pages, once it is started.
+    collapsing: OnceLock<Arc<dyn Worker>>,
     entries: EntryTable,
     usage: Arc<Usage>,
     capacity_bytes: AtomicU64,
@@ -146,6 +154,14 @@ pub struct BlockCache {
     /// The sequence of the last ingest that has begun.
     ingested: AtomicU64,
     counters: [Counters; STRIPES],
+}
+
+/// The order of eviction, and the regions of memory that have blocks.
+struct EvictionOrder {
+    queues: Queues,
+    regions: Regions,
+    /// Blocks that `regions` still counts although they are gone with their table.
+    gone: u64,
 }
 
 /// The owner of an entry's memory, so that a value can be kept without a copy.
@@ -168,7 +184,7 @@ struct Counters {
 
 /// What was evicted, to be freed without the lock.
 enum Evicted {
-    Data(#[expect(dead_code, reason = "to be dropped")] SharedBlock),
+    Data(SharedBlock),
     Lower(#[expect(dead_code, reason = "to be dropped")] SharedLower),
 }
 
@@ -178,7 +194,8 @@ impl BlockCache {
         let count = |bytes: u64| usize::try_from(capacity_bytes / bytes).unwrap_or(usize::MAX).max(1);
         let queues = Queues::new((count(USUAL_ITEM_BYTES) / 2).clamp(1, GHOSTS_MAX));
         Self {
-            queues: Mutex::new(Rank::Cache, queues),
+            order: Mutex::new(Rank::Cache, EvictionOrder { queues, regions: Regions::default(), gone: 0 }),
+            collapsing: OnceLock::new(),
             entries: EntryTable::new(),
             usage: Arc::default(),
             capacity_bytes: AtomicU64::new(capacity_bytes),
@@ -218,7 +235,7 @@ impl BlockCache {
 
     /// Notes that the flush of a memtable begins whose greatest sequence is `last`.
     pub fn flush_begins(&self, last: Sequence) {
-        let _queues = self.queues.lock();
+        let _order = self.order.lock();
         self.begun.fetch_max(last.0, Ordering::Relaxed);
     }
 
@@ -267,18 +284,25 @@ impl BlockCache {
             return;
         }
         let mut evicted = Vec::new();
-        let mut queues = self.queues.lock();
+        let mut order = self.order.lock();
         // Another thread may have been faster.
         if lower.has_cached(at) {
             return;
         }
         self.usage.add(Kind::Block, bytes);
+        let worker = self.collapsing.get().filter(|_| {
+            let (before, after) = (order.regions.waiting(), order.regions.added(block.bytes()));
+            before < collapse::GROUP && after >= collapse::GROUP
+        });
         lower.slots().uses(at).set(0);
         lower.slots().block(at).store(Some(block));
-        queues.insert(Item { home: Home::Data(Arc::downgrade(lower), at as u32), bytes }, lower.name_of(at));
-        self.evict(&mut queues, &mut evicted);
-        drop(queues);
+        order.queues.insert(Item { home: Home::Data(Arc::downgrade(lower), at as u32), bytes }, lower.name_of(at));
+        self.evict(&mut order, &mut evicted);
+        drop(order);
         drop(evicted);
+        if let Some(worker) = worker {
+            worker.wake();
+        }
     }
 
     /// Caches the lower index block of the fence `top`, which was just read. Returns the one that
@@ -289,16 +313,16 @@ impl BlockCache {
             return lower;
         }
         let mut evicted = Vec::new();
-        let mut queues = self.queues.lock();
+        let mut order = self.order.lock();
         if let Some(cached) = slots.slots().block(top).load_full() {
             return cached;
         }
         self.usage.add(Kind::Block, bytes);
         slots.slots().uses(top).set(0);
         slots.slots().block(top).store(Some(lower.clone()));
-        queues.insert(Item { home: Home::Lower(Arc::downgrade(slots), top as u32), bytes }, slots.name_of(top));
-        self.evict(&mut queues, &mut evicted);
-        drop(queues);
+        order.queues.insert(Item { home: Home::Lower(Arc::downgrade(slots), top as u32), bytes }, slots.name_of(top));
+        self.evict(&mut order, &mut evicted);
+        drop(order);
         drop(evicted);
         lower
     }
@@ -347,7 +371,7 @@ impl BlockCache {
             return;
         }
         let mut evicted = Vec::new();
-        let mut queues = self.queues.lock();
+        let mut order = self.order.lock();
         // A flush may have begun since the lookup did.
         if !self.admits(sequence) || only_replaces && !self.entries.has(name) {
             return;
@@ -355,10 +379,10 @@ impl BlockCache {
         self.usage.add(Kind::Entry, bytes);
         match self.entries.insert(name, entry) {
             Some(replaced_bytes) => self.usage.subtract(Kind::Entry, replaced_bytes as u64),
-            None => queues.insert(Item { home: Home::Entry(name), bytes }, name),
+            None => order.queues.insert(Item { home: Home::Entry(name), bytes }, name),
         }
-        self.evict(&mut queues, &mut evicted);
-        drop(queues);
+        self.evict(&mut order, &mut evicted);
+        drop(order);
         drop(evicted);
     }
 
@@ -368,19 +392,47 @@ impl BlockCache {
     }
 
     /// Evicts what exceeds the capacity. The caller has the lock, and drops `evicted` without it.
-    fn evict(&self, queues: &mut Queues, evicted: &mut Vec<Evicted>) {
+    fn evict(&self, order: &mut EvictionOrder, evicted: &mut Vec<Evicted>) {
+        let EvictionOrder { queues, regions, gone } = order;
         let capacity = self.capacity();
         let mut orphans = 0;
         while self.used_bytes() > capacity {
             let item = queues.evict(capacity, |home, uses| self.state_of(home, uses), name_of, &mut orphans);
             let Some(item) = item else { break };
-            evicted.extend(self.take(&item));
+            let taken = self.take(&item);
+            if let Some(Evicted::Data(block)) = &taken {
+                regions.removed(block.bytes());
+            }
+            evicted.extend(taken);
         }
         // Without evictions, as where everything fits, orphans are met by nobody.
         if self.usage.orphans() > 64 + queues.len() as u64 / 4 {
             orphans += queues.remove_orphans();
         }
         self.usage.orphans_removed(orphans);
+        // Which memory they had is not known any more, so all that is there is counted anew.
+        *gone += orphans;
+        if *gone > 64 + queues.len() as u64 / 4 {
+            *gone = 0;
+            *regions = Regions::default();
+            if self.collapsing.get().is_some() {
+                for block in queues.data_blocks() {
+                    regions.added(block.bytes());
+                }
+            }
+        }
+    }
+
+    /// Starts the worker that gets huge pages for blocks that are cached from now on, if the
+    /// environment has some. Its owner must stop it.
+    ///
+    /// # Errors
+    /// If no thread can be started.
+    pub fn start_collapsing(self: &Arc<Self>, env: &Arc<dyn Env>) -> io::Result<Option<Arc<dyn Worker>>> {
+        let cache = self.clone();
+        let take_full = move || cache.order.lock().regions.take_full(collapse::GROUP);
+        let worker = collapse::start(env, Box::new(take_full))?;
+        Ok(worker.map(|worker| self.collapsing.get_or_init(|| worker).clone()))
     }
 
     /// See [`Queues::evict`].
@@ -482,8 +534,15 @@ impl Elastic for BlockCache {
     fn other_bytes(&self) -> u64 {
         // The node of an entry, and its slot in a table that is about half full.
         let in_table = 64 * self.usage.items(Kind::Entry);
-        let beside_items = self.queues.lock().memory_bytes() + self.neighbours.memory_bytes();
-        beside_items + self.usage.slot_bytes() + self.usage.bytes(Kind::Entry) + in_table
+        let beside_items = {
+            let EvictionOrder { queues, regions, .. } = &*self.order.lock();
+            queues.memory_bytes() + regions.memory_bytes() as u64
+        };
+        beside_items
+            + self.neighbours.memory_bytes()
+            + self.usage.slot_bytes()
+            + self.usage.bytes(Kind::Entry)
+            + in_table
     }
 
     fn capacity(&self) -> u64 {
@@ -493,7 +552,7 @@ impl Elastic for BlockCache {
     fn set_capacity(&self, bytes: u64) {
         self.capacity_bytes.store(bytes, Ordering::Relaxed);
         let mut evicted = Vec::new();
-        self.evict(&mut self.queues.lock(), &mut evicted);
+        self.evict(&mut self.order.lock(), &mut evicted);
         drop(evicted);
     }
 }

@@ -21,6 +21,7 @@ use std::collections::VecDeque;
 use std::sync::Weak;
 
 use super::lower::{LowerBlock, LowerSlots};
+use crate::format::SharedBlock;
 use crate::memory::Charged;
 
 /// The share of the memory for new items is one part in this many.
@@ -158,6 +159,14 @@ impl Queues {
         }
         self.new_bytes = self.new.iter().map(|item| item.bytes).sum();
         (before - self.len()) as u64
+    }
+
+    /// All data blocks.
+    pub(super) fn data_blocks(&self) -> impl Iterator<Item = SharedBlock> {
+        self.new.iter().chain(&self.main).filter_map(|item| match &item.home {
+            Home::Data(lower, at) => lower.upgrade()?.slots().block(*at as usize).load_full(),
+            Home::Lower(..) | Home::Entry(_) => None,
+        })
     }
 
     /// The number of items, orphans among them.
