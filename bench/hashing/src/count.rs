@@ -30,7 +30,8 @@ const SOURCES: &[(&str, usize)] = &[
     ("tamarack/src/table/index.rs", 2),
     ("tamarack/src/format/", 3),
     ("tamarack/src/cache/", 3),
-    ("quick_cache", 3),
+    ("arc_swap", 3),
+    ("papaya", 3),
     ("tamarack/src/read/value.rs", 3),
     ("tamarack/src/", 4),
 ];

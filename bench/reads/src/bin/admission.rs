@@ -2,8 +2,8 @@
 //! a database.
 //!
 //! `cargo run --release -p reads --bin admission` prints, for each trace and rule, data blocks read
-//! per lookup with a warm cache. The cache is the engine's (`quick_cache`), with items that weigh
-//! what they weigh there; index blocks are left out. It takes a minute.
+//! per lookup with a warm cache. The cache is `quick_cache`, which evicts much as the engine's
+//! does, with items that weigh what they weigh there; index blocks are left out. It takes a minute.
 //!
 //! Rules:
 //!
