@@ -23,6 +23,7 @@ pub fn block(input: &[u8]) {
     let sound = block.check_restarts().is_ok();
     let Ok(entries) = walk_block(&block) else {
         poke_block(&block);
+        poke_block(&block.indexed());
         return;
     };
     let ascending = entries.windows(2).all(|pair| entry::compare(pair[0].place(), pair[1].place()).is_lt());
@@ -32,6 +33,7 @@ pub fn block(input: &[u8]) {
         check_rebuilt(&entries);
     } else {
         poke_block(&block);
+        poke_block(&block.indexed());
     }
 }
 

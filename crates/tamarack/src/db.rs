@@ -205,8 +205,8 @@ impl Db {
     /// [`Error::Io`] or [`Error::Corruption`] if a table cannot be read.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
         let Engine { database, tree, .. } = &*self.engine;
-        let state = tree.pin();
-        let query = Query::new(key.as_ref(), database.sequences.visible());
+        let (seen, state) = (database.sequences.visible(), tree.pin());
+        let query = Query::new(key.as_ref(), database.sequences.visible()).seeing(seen);
         let found = get::get(&state, &self.engine.dir, query, &tree.lookups);
         Ok(found.inspect_err(|error| database.events.noticed(error))?.and_then(|found| found.value))
     }
@@ -230,9 +230,9 @@ impl Db {
     /// As [`Db::get`]; one lookup's error is returned for all.
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
         let Engine { database, tree, .. } = &*self.engine;
-        let state = tree.pin();
+        let (seen, state) = (database.sequences.visible(), tree.pin());
         let sequence = database.sequences.visible();
-        let queries: Vec<_> = keys.iter().map(|key| Query::new(key.as_ref(), sequence)).collect();
+        let queries: Vec<_> = keys.iter().map(|key| Query::new(key.as_ref(), sequence).seeing(seen)).collect();
         let found = multi_get::multi_get(&state, &self.engine.dir, &queries, &tree.lookups);
         found.inspect_err(|error| database.events.noticed(error))
     }
@@ -243,8 +243,8 @@ impl Db {
     /// As [`Db::get`].
     pub fn contains(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         let Engine { database, tree, .. } = &*self.engine;
-        let state = tree.pin();
-        let query = Query::new(key.as_ref(), database.sequences.visible());
+        let (seen, state) = (database.sequences.visible(), tree.pin());
+        let query = Query::new(key.as_ref(), database.sequences.visible()).seeing(seen);
         let found = get::contains(&state, &self.engine.dir, query, &tree.lookups);
         found.inspect_err(|error| database.events.noticed(error))
     }
@@ -574,5 +574,62 @@ impl Db {
         engine.scheduler.finish();
         let end = engine.wal.close()?;
         engine.scheduler.install(vec![Change::WalEnd { position: end.0 }]).map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tamarack_env::MemoryEnv;
+
+    use super::*;
+    use crate::mistake::{self, Mistake};
+    use crate::options::{AdvancedOptions, Options};
+
+    /// A lookup pins its state, is interrupted while `write` stores a younger value of its key, and
+    /// takes its sequence afterwards. Returns what it finds, and what the next lookup finds.
+    fn interrupted(write: impl FnOnce(&Db) -> Result<()>) -> Result<[Option<Vec<u8>>; 2]> {
+        let advanced = AdvancedOptions::new().env(MemoryEnv::new(1)).policy("tiering:T=9").cache_bytes(10_000);
+        let db = Options::new().threads(1).advanced(advanced.block_bytes(1000)).open("/db")?;
+        // More than the cache takes, so that it has entries.
+        (0..200).try_for_each(|number: u32| db.put(number.to_be_bytes(), [0; 100]))?;
+        db.put("oak", "old")?;
+        db.flush()?;
+
+        let engine = &db.engine;
+        let visible = || engine.database.sequences.visible();
+        let (seen, state) = (visible(), engine.tree.pin_scan());
+        write(&db)?;
+        let query = Query::new(b"oak", visible()).seeing(seen);
+        let found = get::get(&state, &engine.dir, query, &engine.tree.lookups)?.and_then(|found| found.value);
+        let next = db.get("oak")?;
+        Ok([found, next].map(|value| value.map(Vec::from)))
+    }
+
+    fn two_flushes(db: &Db) -> Result<()> {
+        db.put("elm", "")?;
+        db.flush()?;
+        db.put("oak", "young")?;
+        db.flush()
+    }
+
+    fn ingest(db: &Db) -> Result<()> {
+        let mut ingest = db.ingest()?;
+        ingest.put("oak", "young")?;
+        ingest.finish().map(drop)
+    }
+
+    /// What a lookup finds in a state that lacks a younger entry is not cached: others would find
+    /// it for ever.
+    #[test]
+    fn an_interrupted_lookup_caches_nothing_old() -> Result<()> {
+        let [old, young] = ["old", "young"].map(|value| Some(value.as_bytes().to_vec()));
+        assert_eq!(interrupted(two_flushes)?, [old.clone(), young.clone()]);
+        assert_eq!(interrupted(ingest)?, [old.clone(), young]);
+        // The same without the rule.
+        let wrong = mistake::with(Mistake::CachedFromThePast, || interrupted(two_flushes))?;
+        assert_eq!(wrong, [old.clone(), old.clone()]);
+        let wrong = mistake::with(Mistake::CachedFromThePast, || interrupted(ingest))?;
+        assert_ne!(wrong[1], None);
+        Ok(())
     }
 }

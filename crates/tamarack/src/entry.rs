@@ -20,16 +20,25 @@ pub struct Query<'a> {
     key: &'a [u8],
     digest: Digest,
     sequence: Sequence,
+    seen: Sequence,
 }
 
 impl<'a> Query<'a> {
-    /// Makes a query for the versions of `key` at or below `sequence`. Computes the digest.
+    /// Makes a query for the versions of `key` at or below `sequence`, which was visible before the
+    /// state was pinned that is searched ([`Query::seeing`] says otherwise). Computes the digest.
     #[inline]
     pub fn new(key: &'a [u8], sequence: Sequence) -> Self {
         let hashing = measure::lookup_begins();
         let digest = Digest::of(key);
         hashing.end();
-        Self { key, digest, sequence }
+        Self { key, digest, sequence, seen: sequence }
+    }
+
+    /// Says that only `seen` was visible before the state was pinned.
+    #[inline]
+    #[must_use]
+    pub fn seeing(self, seen: Sequence) -> Self {
+        Self { seen, ..self }
     }
 
     /// The key to look up.
@@ -48,5 +57,12 @@ impl<'a> Query<'a> {
     #[inline]
     pub fn sequence(&self) -> Sequence {
         self.sequence
+    }
+
+    /// The sequence number up to which the pinned state has all entries for certain. Younger ones,
+    /// up to [`Query::sequence`], may be in a memtable or a run that it lacks.
+    #[inline]
+    pub fn seen(&self) -> Sequence {
+        self.seen
     }
 }

@@ -54,6 +54,8 @@ impl EntryTable {
     pub(super) fn insert(&self, name: u64, entry: CachedEntry) -> Option<usize> {
         let entries = self.0.pin();
         let kept = KeptEntry { entry, uses: Uses::default() };
+        // What is written stays as hot as it was.
+        entries.get(&name).into_iter().for_each(|before| kept.uses.set(before.uses.get()));
         entries.insert(name, kept).map(|replaced| replaced.entry.memory_bytes())
     }
 

@@ -48,6 +48,9 @@ pub(super) struct Slots<B> {
     uses: Box<[Uses]>,
 }
 
+/// The memory of a slot, in bytes.
+const SLOT_BYTES: u64 = (size_of::<ArcSwapOption<Charged<Block>>>() + size_of::<Uses>()) as u64;
+
 impl<B> Slots<B> {
     fn new(count: usize) -> Self {
         let blocks = (0..count).map(|_| ArcSwapOption::empty()).collect();
@@ -136,6 +139,11 @@ impl LowerBlock {
     #[inline]
     pub(super) fn name_of(&self, at: usize) -> u64 {
         self.name.wrapping_add((at as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15))
+    }
+
+    /// The memory of slots that it lacks yet, in bytes.
+    pub(super) fn more_slots_bytes(&self) -> u64 {
+        if self.slots.get().is_some() { 0 } else { self.fences.len() as u64 * SLOT_BYTES }
     }
 
     /// The slots of its data blocks.

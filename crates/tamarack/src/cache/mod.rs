@@ -23,8 +23,8 @@
 //!
 //! A cached entry is the **youngest version of its key in the tables of the tree**, or says that
 //! there is none. A lookup asks for it when the memtables have nothing to say. It answers if its
-//! key is the one that is looked up (two keys may have one digest), and its sequence is not above
-//! the lookup's (a snapshot may be older). Otherwise the tables are searched.
+//! key is the one that is looked up (two keys may have one digest), and its sequence was visible
+//! before the lookup pinned its state (a snapshot may be older). Otherwise the tables are searched.
 //!
 //! Compactions change neither the youngest version of a key nor what a reader sees of it, so hot
 //! entries stay in the cache while their tables are rewritten. Flushes and ingests add younger
@@ -32,16 +32,18 @@
 //!
 //! ```text
 //! flush       flush_begins(last) ─► renew(entry) for each of its keys ─► new version of the tree
-//! lookup      sees all up to s ─► searches the tables ─► admitted if s is at least `last`
+//! lookup      all up to s is visible ─► state pinned ─► tables searched ─► admitted if s >= last
 //! ```
 //!
 //! * A flush **renews** what is cached of its keys before the tables have them. Whoever still has
 //!   the memtable finds the entry there first; whoever must not see it is older than the entry.
 //!   Entries that lookups have found in the memtable are cached then, too: they stay in memory.
 //! * A lookup that began before could insert an older version after that. So nothing is admitted
-//!   from a lookup whose sequence is below `last`, the greatest of the memtable, once its flush has
-//!   begun. A lookup at or above it has searched the memtable, or tables with its entries: what it
-//!   finds below is the youngest. The same rule keeps out what snapshots find.
+//!   from a lookup that has not *seen* `last`, the greatest sequence of the memtable, once its
+//!   flush has begun: that sequence was visible before the lookup pinned its state. One that has
+//!   seen it has searched the memtable, or tables with its entries: what it finds below is the
+//!   youngest. The same rule keeps out what snapshots find. (What is visible after the pin says
+//!   nothing of the state: several memtables may have been rotated and flushed in between.)
 //! * An ingest would have to renew each of its keys. It voids all entries instead: those found by
 //!   lookups below its sequence do not answer any more ([`BlockCache::ingest_begins`]).
 //!
@@ -85,10 +87,11 @@ mod usage;
 mod uses;
 
 use std::io;
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use tamarack_env::sync::atomic::{AtomicU64, Ordering};
-use tamarack_env::sync::{Mutex, Rank};
+use tamarack_env::sync::{Mutex, MutexGuard, Rank};
 use tamarack_env::{Env, Worker};
 use tamarack_filter::Digest;
 
@@ -122,6 +125,10 @@ const BLOCK_ITEM_BYTES: u64 = 32;
 /// The cache's own memory for an entry: its place in a queue, its node in the hash table, and its
 /// slot there, of which about half are empty.
 const ENTRY_ITEM_BYTES: u64 = 96;
+
+/// The slots of data blocks may take one part of the cache in this many: they cannot be evicted
+/// while their lower index block is resident, which is bounded by itself, but not by this cache.
+const SLOTS_PARTS: u64 = 4;
 
 /// An item may take one part of the cache in this many.
 const ITEM_PARTS: u64 = 4;
@@ -162,6 +169,23 @@ struct EvictionOrder {
     regions: Regions,
     /// Blocks that `regions` still counts although they are gone with their table.
     gone: u64,
+    /// True from when the worker that gets huge pages is woken until it finds too few regions.
+    collapses: bool,
+}
+
+impl EvictionOrder {
+    /// Takes a group of full regions; none if there are too few.
+    fn take_full(&mut self) -> Vec<Range<usize>> {
+        while self.regions.waiting() >= collapse::GROUP {
+            let full = self.regions.take_full(collapse::GROUP);
+            // All of them may have become emptier.
+            if !full.is_empty() {
+                return full;
+            }
+        }
+        self.collapses = false;
+        Vec::new()
+    }
 }
 
 /// The owner of an entry's memory, so that a value can be kept without a copy.
@@ -194,7 +218,10 @@ impl BlockCache {
         let count = |bytes: u64| usize::try_from(capacity_bytes / bytes).unwrap_or(usize::MAX).max(1);
         let queues = Queues::new((count(USUAL_ITEM_BYTES) / 2).clamp(1, GHOSTS_MAX));
         Self {
-            order: Mutex::new(Rank::Cache, EvictionOrder { queues, regions: Regions::default(), gone: 0 }),
+            order: Mutex::new(
+                Rank::Cache,
+                EvictionOrder { queues, regions: Regions::default(), gone: 0, collapses: false },
+            ),
             collapsing: OnceLock::new(),
             entries: EntryTable::new(),
             usage: Arc::default(),
@@ -217,17 +244,18 @@ impl BlockCache {
         LowerSlots::new(count, mix(table.0, u64::MAX), self.usage.clone())
     }
 
+    /// Returns true if entries are cached. Where all blocks fit, there are none.
+    #[inline]
+    pub fn has_entries(&self) -> bool {
+        self.usage.items(Kind::Entry) > 0
+    }
+
     /// The youngest version of the query's key in all tables, or the fact that there is none, if
     /// that is cached and answers the query.
-    #[inline]
     pub fn entry(&self, query: &Query<'_>) -> Option<CachedEntry> {
-        // Where all blocks fit, there are no entries.
-        if self.usage.items(Kind::Entry) == 0 {
-            return None;
-        }
         let cached = self.entries.get(entry_name(query.digest()))?;
         let is_its_key = cached.key() == query.key() || mistake::is_planted(Mistake::CachedKeyMistaken);
-        let is_visible = cached.sequence() <= query.sequence() || mistake::is_planted(Mistake::CachedFromTheFuture);
+        let is_visible = cached.sequence() <= query.seen() || mistake::is_planted(Mistake::CachedFromTheFuture);
         let is_void = cached.known_at().0 < self.ingested.load(Ordering::Acquire)
             && !mistake::is_planted(Mistake::CachedThroughIngest);
         (is_its_key && is_visible && !is_void).then_some(cached)
@@ -251,7 +279,7 @@ impl BlockCache {
     /// the memtable, and it is cached in any case. Nothing later than `last` is in that memtable.
     #[inline]
     pub fn renew(&self, entry: &Entry<'_>, is_hot: bool, last: Sequence) {
-        if is_hot || self.usage.items(Kind::Entry) > 0 {
+        if is_hot || self.has_entries() {
             self.renew_cached(entry, is_hot, last);
         }
     }
@@ -264,9 +292,15 @@ impl BlockCache {
         if !(is_cached || is_wanted) || mistake::is_planted(Mistake::CachedThroughFlush) {
             return;
         }
-        // What is too large must not leave the older one behind.
-        let copy = if self.may_hold(bytes) { CachedEntry::new(entry, last) } else { CachedEntry::unknown() };
-        self.insert_entry(name, copy, last, is_cached && !is_wanted);
+        let copy = CachedEntry::new(entry, last);
+        let order = self.order.lock();
+        // The capacity may just have changed, and the older entry may have been evicted.
+        if self.may_hold(bytes) && (is_wanted || self.entries.has(name)) {
+            self.put_entry(order, name, copy);
+        } else if self.entries.has(name) {
+            // What is too large must not leave the older one behind.
+            self.put_entry(order, name, CachedEntry::unknown());
+        }
     }
 
     /// Counts a search for a data block, and whether it was cached.
@@ -286,21 +320,22 @@ impl BlockCache {
         let mut evicted = Vec::new();
         let mut order = self.order.lock();
         // Another thread may have been faster.
-        if lower.has_cached(at) {
+        let has_slots = || self.usage.slot_bytes() + lower.more_slots_bytes() <= self.capacity() / SLOTS_PARTS;
+        if lower.has_cached(at) || !has_slots() {
             return;
         }
         self.usage.add(Kind::Block, bytes);
-        let worker = self.collapsing.get().filter(|_| {
-            let (before, after) = (order.regions.waiting(), order.regions.added(block.bytes()));
-            before < collapse::GROUP && after >= collapse::GROUP
-        });
+        if self.collapsing.get().is_some() {
+            order.regions.added(block.bytes());
+        }
         lower.slots().uses(at).set(0);
         lower.slots().block(at).store(Some(block));
         order.queues.insert(Item { home: Home::Data(Arc::downgrade(lower), at as u32), bytes }, lower.name_of(at));
         self.evict(&mut order, &mut evicted);
+        let wakes = order.regions.waiting() >= collapse::GROUP && !std::mem::replace(&mut order.collapses, true);
         drop(order);
         drop(evicted);
-        if let Some(worker) = worker {
+        if wakes && let Some(worker) = self.collapsing.get() {
             worker.wake();
         }
     }
@@ -339,11 +374,10 @@ impl BlockCache {
     ) {
         let is_wanted = self.neighbours.other_was_wanted(lower.name_of(at), query.digest()) || self.holds_all();
         let is_small = found.is_none_or(|entry| 2 * CachedEntry::memory_bytes_of(&entry) <= block.memory_bytes());
-        if is_wanted || !is_small || !self.admits(query.sequence()) {
+        if is_wanted || !is_small || !self.admits(query.seen()) {
             self.insert(lower, at, block.clone());
         } else if let Some(entry) = found {
-            let copy = CachedEntry::new(&entry, query.sequence());
-            self.insert_entry(entry_name(query.digest()), copy, query.sequence(), false);
+            self.insert_entry(entry_name(query.digest()), CachedEntry::new(&entry, query.seen()), query.seen());
         }
     }
 
@@ -351,31 +385,30 @@ impl BlockCache {
     /// out.
     #[cold]
     pub fn admit_absent(&self, query: &Query<'_>) {
-        if self.admits(query.sequence()) && !self.holds_all() {
-            let absent = CachedEntry::absent(query.key(), query.sequence());
-            self.insert_entry(entry_name(query.digest()), absent, query.sequence(), false);
+        if self.admits(query.seen()) && !self.holds_all() {
+            let absent = CachedEntry::absent(query.key(), query.seen());
+            self.insert_entry(entry_name(query.digest()), absent, query.seen());
         }
     }
 
-    /// Returns true if a lookup at `sequence` sees all that is in the tables, and all that flushes
-    /// and ingests in progress add to them.
-    fn admits(&self, sequence: Sequence) -> bool {
-        sequence.0 >= self.begun.load(Ordering::Relaxed) || mistake::is_planted(Mistake::CachedFromThePast)
+    /// Returns true if a lookup that has `seen` so much sees all that is in the tables, and all
+    /// that flushes and ingests in progress add to them.
+    fn admits(&self, seen: Sequence) -> bool {
+        seen.0 >= self.begun.load(Ordering::Relaxed) || mistake::is_planted(Mistake::CachedFromThePast)
     }
 
-    /// Inserts or replaces the entry of that name, found by a lookup at `sequence`. With
-    /// `only_replaces`, one that was evicted meanwhile is not inserted.
-    fn insert_entry(&self, name: u64, entry: CachedEntry, sequence: Sequence, only_replaces: bool) {
-        let bytes = entry.memory_bytes() as u64;
-        if !self.may_hold(bytes) {
-            return;
-        }
-        let mut evicted = Vec::new();
-        let mut order = self.order.lock();
+    /// Inserts or replaces the entry of that name, found by a lookup that has `seen` so much.
+    fn insert_entry(&self, name: u64, entry: CachedEntry, seen: Sequence) {
+        let order = self.order.lock();
         // A flush may have begun since the lookup did.
-        if !self.admits(sequence) || only_replaces && !self.entries.has(name) {
-            return;
+        if self.admits(seen) && self.may_hold(entry.memory_bytes() as u64) {
+            self.put_entry(order, name, entry);
         }
+    }
+
+    fn put_entry(&self, mut order: MutexGuard<'_, EvictionOrder>, name: u64, entry: CachedEntry) {
+        let mut evicted = Vec::new();
+        let bytes = entry.memory_bytes() as u64;
         self.usage.add(Kind::Entry, bytes);
         match self.entries.insert(name, entry) {
             Some(replaced_bytes) => self.usage.subtract(Kind::Entry, replaced_bytes as u64),
@@ -393,13 +426,15 @@ impl BlockCache {
 
     /// Evicts what exceeds the capacity. The caller has the lock, and drops `evicted` without it.
     fn evict(&self, order: &mut EvictionOrder, evicted: &mut Vec<Evicted>) {
-        let EvictionOrder { queues, regions, gone } = order;
+        let EvictionOrder { queues, regions, gone, .. } = order;
         let capacity = self.capacity();
         let mut orphans = 0;
         while self.used_bytes() > capacity {
             let item = queues.evict(capacity, |home, uses| self.state_of(home, uses), name_of, &mut orphans);
             let Some(item) = item else { break };
             let taken = self.take(&item);
+            // Its table may have been closed just now.
+            orphans += u64::from(taken.is_none() && !matches!(item.home, Home::Entry(_)));
             if let Some(Evicted::Data(block)) = &taken {
                 regions.removed(block.bytes());
             }
@@ -430,7 +465,7 @@ impl BlockCache {
     /// If no thread can be started.
     pub fn start_collapsing(self: &Arc<Self>, env: &Arc<dyn Env>) -> io::Result<Option<Arc<dyn Worker>>> {
         let cache = self.clone();
-        let take_full = move || cache.order.lock().regions.take_full(collapse::GROUP);
+        let take_full = move || cache.order.lock().take_full();
         let worker = collapse::start(env, Box::new(take_full))?;
         Ok(worker.map(|worker| self.collapsing.get_or_init(|| worker).clone()))
     }

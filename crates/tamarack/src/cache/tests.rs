@@ -287,7 +287,7 @@ fn the_cache_keeps_to_its_capacity() {
                     if cache.entry(&query(&key, 9)).is_none() {
                         let value = vec![0; random.below(1500) as usize];
                         let copy = CachedEntry::new(&entry(&key, 1, &value), Sequence(9));
-                        cache.insert_entry(entry_name(query(&key, 9).digest()), copy, Sequence(9), false);
+                        cache.insert_entry(entry_name(query(&key, 9).digest()), copy, Sequence(9));
                     }
                 }
             }

@@ -125,7 +125,9 @@ fn counted<'a>(
     let sample = mine.sampler.picks().then(|| SampledLookup::begin(counters, &mine.tally));
     let decided = if fold_memtables(state, query, visit).is_break() {
         Decided::Memory
-    } else if let Some(decided) = fold_cached(state, query, &mine.tally, visit) {
+    } else if cache_of(state).has_entries()
+        && let Some(decided) = fold_cached(state, query, &mine.tally, visit)
+    {
         decided
     } else {
         if let Some(range_delete) = state.tree().range_deletes().first() {
@@ -155,13 +157,14 @@ enum Decided<'a> {
 }
 
 /// The cache of the tables of a state.
+#[inline]
 pub(super) fn cache_of(state: &State) -> &BlockCache {
     state.version.files().storage().cache()
 }
 
 /// Visits the cached entry of the query's key, which decides all that runs have to say; `None` if
 /// there is none.
-#[inline]
+#[inline(never)]
 fn fold_cached<'a>(state: &State, query: Query<'_>, tally: &LookupTally, visit: Visit<'_>) -> Option<Decided<'a>> {
     let cached = cache_of(state).entry(&query)?;
     let Some(entry) = cached.entry() else {

@@ -305,13 +305,13 @@ impl IndexPosition {
         let within = match direction {
             Direction::Forward => {
                 let end = here.offset.saturating_add(bytes as u64);
-                self.first_from(self.at, |block| block.end() >= end).map(|last| last.end() - here.offset)
+                self.first_from(self.at, |block| block.end() >= end).map(|last| last.end().saturating_sub(here.offset))
             }
             Direction::Backward => {
                 let start = here.end().saturating_sub(bytes as u64);
                 let reaches_back = self.fences.handle(0).offset <= start;
                 let first = self.first_from(0, |block| block.end() > start).filter(|_| reaches_back);
-                first.map(|first| here.end() - first.offset)
+                first.map(|first| here.end().saturating_sub(first.offset))
             }
         };
         within.map_or(bytes, |within| within as usize)
