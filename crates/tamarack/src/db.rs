@@ -16,6 +16,7 @@ use crate::entry::{EntryKind, Query};
 use crate::error::{Error, Result};
 use crate::format::edit::{Change, Key, KeyRange};
 use crate::ingest::Ingest;
+use crate::mistake::{self, Mistake};
 use crate::open;
 use crate::options::{Options, keeps_digests, parse_filter, parse_policy};
 use crate::read::{Scan, Snapshot, Value, get, multi_get};
@@ -206,7 +207,9 @@ impl Db {
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
         let Engine { database, tree, .. } = &*self.engine;
         let (seen, state) = (database.sequences.visible(), tree.pin());
-        let query = Query::new(key.as_ref(), database.sequences.visible()).seeing(seen);
+        let sequence = database.sequences.visible();
+        let seen = if mistake::is_planted(Mistake::CachedSeenAfterPin) { sequence } else { seen };
+        let query = Query::new(key.as_ref(), sequence).seeing(seen);
         let found = get::get(&state, &self.engine.dir, query, &tree.lookups);
         Ok(found.inspect_err(|error| database.events.noticed(error))?.and_then(|found| found.value))
     }
@@ -582,7 +585,6 @@ mod tests {
     use tamarack_env::MemoryEnv;
 
     use super::*;
-    use crate::mistake::{self, Mistake};
     use crate::options::{AdvancedOptions, Options};
 
     /// A lookup pins its state, is interrupted while `write` stores a younger value of its key, and

@@ -38,6 +38,8 @@ pub enum Mistake {
     /// What a lookup finds that does not see all of the tables, such as one of an old snapshot, is
     /// cached as if it were the youngest version.
     CachedFromThePast,
+    /// A lookup counts what becomes visible after it has pinned its state as seen.
+    CachedSeenAfterPin,
     /// A flush leaves older versions of its keys in the cache.
     CachedThroughFlush,
     /// An ingest leaves older versions of its keys in the cache.

@@ -38,6 +38,51 @@ fn lookups_while_buffers_are_flushed() {
     });
 }
 
+/// The same with a cache that has the key's entry, and a lookup that may be interrupted while
+/// several memtables are flushed: it must not cache what it finds in its old state.
+#[test]
+fn cached_entries_while_buffers_are_flushed() {
+    explore(600, read_cached_entries);
+}
+
+/// That the program above can fail.
+#[cfg(debug_assertions)]
+#[test]
+fn old_entries_in_the_cache_are_noticed() {
+    for mistake in [Mistake::CachedSeenAfterPin, Mistake::CachedFromThePast, Mistake::CachedThroughFlush] {
+        let explored = std::panic::catch_unwind(|| mistake::with(mistake, || explore(20_000, read_cached_entries)));
+        assert!(explored.is_err(), "{mistake:?} is not noticed");
+    }
+}
+
+fn read_cached_entries() {
+    let env = watched_env();
+    let advanced = AdvancedOptions::new().env(env).memtable_bytes(10_000).block_bytes(64).cache_bytes(1000);
+    let db = Options::new().compression(Compression::None).advanced(advanced).open("/db").unwrap();
+    // More than the cache takes, so that it has entries.
+    for other in ["a", "b", "z"] {
+        db.put(other, [0; 400]).unwrap();
+    }
+    db.put("key", "0").unwrap();
+    db.flush().unwrap();
+    let writer = spawn(&db, |db| {
+        for value in ["1", "2"] {
+            db.put("other", value).unwrap();
+            db.flush().unwrap();
+            db.put("key", value).unwrap();
+            db.flush().unwrap();
+        }
+    });
+    let mut before = 0;
+    for _ in 0..8 {
+        let value = value(&db);
+        assert!(value >= before, "{value} after {before}");
+        before = value;
+    }
+    writer.join().unwrap();
+    assert_eq!(value(&db), 2);
+}
+
 /// What a snapshot sees when it is taken, it sees until it is dropped: by lookups and scans, before
 /// and after a flush and a compaction.
 #[test]
