@@ -567,8 +567,11 @@ impl Elastic for BlockCache {
     }
 
     fn other_bytes(&self) -> u64 {
-        // The node of an entry, and its slot in a table that is about half full.
-        let in_table = 64 * self.usage.items(Kind::Entry);
+        // The nodes of entries, and a table that grows by doubling when it is four fifths full, and
+        // never shrinks. While it grows, the smaller ones before it wait to be freed.
+        let (entries, entries_max) = (self.usage.items(Kind::Entry), self.usage.entries_max());
+        let slots = (entries_max * 5 / 4).next_power_of_two();
+        let in_table = (40 * entries + 9 * slots).max(64 * entries);
         let beside_items = {
             let EvictionOrder { queues, regions, .. } = &*self.order.lock();
             queues.memory_bytes() + regions.memory_bytes() as u64

@@ -8,6 +8,8 @@ struct Counting;
 
 static LIVE: AtomicU64 = AtomicU64::new(0);
 static PEAK: AtomicU64 = AtomicU64::new(0);
+/// Live bytes by the size of allocations, in powers of two.
+static LIVE_BY_SIZE: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -15,10 +17,12 @@ static ALLOCATOR: Counting = Counting;
 fn add(bytes: usize) {
     let live = LIVE.fetch_add(bytes as u64, Ordering::SeqCst) + bytes as u64;
     PEAK.fetch_max(live, Ordering::SeqCst);
+    LIVE_BY_SIZE[bytes.max(1).ilog2() as usize].fetch_add(bytes as u64, Ordering::Relaxed);
 }
 
 fn subtract(bytes: usize) {
     LIVE.fetch_sub(bytes as u64, Ordering::SeqCst);
+    LIVE_BY_SIZE[bytes.max(1).ilog2() as usize].fetch_sub(bytes as u64, Ordering::Relaxed);
 }
 
 // SAFETY: all calls are passed on unchanged to the system's allocator; counting does not touch the
@@ -53,6 +57,12 @@ unsafe impl GlobalAlloc for Counting {
 /// Live bytes.
 pub(crate) fn live_bytes() -> u64 {
     LIVE.load(Ordering::SeqCst)
+}
+
+/// The least size of allocations, and live bytes of allocations from that size to twice that.
+pub(crate) fn live_bytes_by_size() -> Vec<(u64, u64)> {
+    let sizes = (0..64).map(|power| (1 << power, LIVE_BY_SIZE[power].load(Ordering::Relaxed)));
+    sizes.filter(|(_, bytes)| *bytes > 0).collect()
 }
 
 /// The maximum of live bytes since the last call.

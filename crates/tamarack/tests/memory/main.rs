@@ -23,7 +23,7 @@ mod resident;
 
 use std::sync::OnceLock;
 
-use allocator::{live_bytes, take_peak_bytes};
+use allocator::{live_bytes, live_bytes_by_size, take_peak_bytes};
 use tamarack::{AdvancedOptions, Db, Error, MemoryStats, Options, Result, Scan, Value};
 use tamarack_env::Random;
 use tamarack_env::os::{OsEnv, TempDir};
@@ -409,7 +409,12 @@ impl Scene {
                 return memory;
             }
             moments += 1;
-            assert!(moments < 1000, "{} {phase}: {live} bytes live, the account says {memory:?}", self.name);
+            assert!(
+                moments < 1000,
+                "{} {phase}: {live} bytes live, the account says {memory:?}; all by size: {:?}",
+                self.name,
+                live_bytes_by_size()
+            );
             self.sleep_ms(5);
         }
     }
