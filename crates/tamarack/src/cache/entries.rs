@@ -41,12 +41,12 @@ impl EntryTable {
         self.0.pin().contains_key(&name)
     }
 
-    /// The uses of the entry of that name; sets them if `set` says so. The caller has the lock of
-    /// the cache, and knows that it is there.
-    pub(super) fn uses(&self, name: u64, set: Option<u8>) -> u8 {
+    /// What `look` says of the uses of the entry of that name. The caller has the lock of the
+    /// cache, and knows that the entry is there.
+    pub(super) fn uses<T>(&self, name: u64, look: impl FnOnce(&Uses) -> T) -> T {
         let entries = self.0.pin();
         let kept = entries.get(&name).unwrap_or_else(|| panic!("entry {name:x} is in a queue, but not in the cache"));
-        kept.uses.update(set)
+        look(&kept.uses)
     }
 
     /// Adds or replaces an entry. Returns the memory of the one that it replaces, in bytes. The

@@ -15,9 +15,9 @@
 //!
 //! A cached lookup takes no lock and allocates nothing. Insertions and evictions take one lock for
 //! the queues ([`queues`]: S3-FIFO), and free what they evict without it. Two threads that miss the
-//! same block at once both read it: that costs a read, and no thread waits for another's I/O. A
-//! worker gets huge pages for memory that is full of cached blocks ([`collapse`]).
-//! Blocks of a table leave the cache when that is closed.
+//! same block at once both read it: that costs a read, and no thread waits for another's I/O.
+//! Blocks of a table leave the cache when that is closed. A worker gets huge pages for memory that
+//! is full of cached blocks ([`collapse`]).
 //!
 //! # Why a cached entry is correct
 //!
@@ -66,12 +66,12 @@
 //!
 //! Then blocks and entries compete for the same bytes, and the memory divides itself by use.
 //! Lookups consult the entry first, so a block stays for its other entries only. An index block
-//! serves every lookup below it, and stays. The rules were compared on traces (`bench/reads`,
-//! `admission`; report in `bench/results`): scattered and adjacent hot keys, uniform, recent and
-//! shifting ones, with scans among them, 4 and 35 entries a block. With a cache of 6 % of the data
-//! these rules read at most 7 % more blocks than the best on fourteen of sixteen traces, and 19 %
-//! more at worst; blocks alone, entries alone, always both, and two caches of fixed sizes read 46 %
-//! to 108 % more somewhere.
+//! serves every lookup below it, and stays. The rules were compared on traces, with another cache
+//! that evicts by S3-FIFO (`bench/reads`, `admission`; report in `bench/results`): scattered and
+//! adjacent hot keys, uniform, recent and shifting ones, with scans among them, 4 and 35 entries a
+//! block. With a cache of 6 % of the data these rules read at most 7 % more blocks than the best on
+//! fourteen of sixteen traces, and 19 % more at worst; blocks alone, entries alone, always both,
+//! and two caches of fixed sizes read 46 % to 108 % more somewhere.
 //!
 //! Tests: here; `tests/suite/entries.rs` compares a database with tiny caches with a model, and
 //! shows that each rule above is needed.
@@ -99,7 +99,7 @@ use self::entries::EntryTable;
 pub use self::entry::CachedEntry;
 pub use self::lower::{CachedBlock, LowerBlock, LowerSlots, SharedLower};
 use self::neighbours::Neighbours;
-use self::queues::{Home, Item, ItemState, Queues};
+use self::queues::{Home, Item, Queues};
 use self::regions::Regions;
 use self::usage::{Kind, Usage};
 use crate::entry::{Entry, Query, Sequence};
@@ -330,7 +330,7 @@ impl BlockCache {
         }
         lower.slots().uses(at).set(0);
         lower.slots().block(at).store(Some(block));
-        order.queues.insert(Item { home: Home::Data(Arc::downgrade(lower), at as u32), bytes }, lower.name_of(at));
+        order.queues.insert(Item { home: Home::Data(Arc::downgrade(lower), at as u32), bytes });
         self.evict(&mut order, &mut evicted);
         let wakes = order.regions.waiting() >= collapse::GROUP && !std::mem::replace(&mut order.collapses, true);
         drop(order);
@@ -355,7 +355,7 @@ impl BlockCache {
         self.usage.add(Kind::Block, bytes);
         slots.slots().uses(top).set(0);
         slots.slots().block(top).store(Some(lower.clone()));
-        order.queues.insert(Item { home: Home::Lower(Arc::downgrade(slots), top as u32), bytes }, slots.name_of(top));
+        order.queues.insert(Item { home: Home::Lower(Arc::downgrade(slots), top as u32), bytes });
         self.evict(&mut order, &mut evicted);
         drop(order);
         drop(evicted);
@@ -412,7 +412,7 @@ impl BlockCache {
         self.usage.add(Kind::Entry, bytes);
         match self.entries.insert(name, entry) {
             Some(replaced_bytes) => self.usage.subtract(Kind::Entry, replaced_bytes as u64),
-            None => order.queues.insert(Item { home: Home::Entry(name), bytes }, name),
+            None => order.queues.insert(Item { home: Home::Entry(name), bytes }),
         }
         self.evict(&mut order, &mut evicted);
         drop(order);
@@ -430,7 +430,7 @@ impl BlockCache {
         let capacity = self.capacity();
         let mut orphans = 0;
         while self.used_bytes() > capacity {
-            let item = queues.evict(capacity, |home, uses| self.state_of(home, uses), name_of, &mut orphans);
+            let item = queues.evict(capacity, &self.entries, &mut orphans);
             let Some(item) = item else { break };
             let taken = self.take(&item);
             // Its table may have been closed just now.
@@ -468,16 +468,6 @@ impl BlockCache {
         let take_full = move || cache.order.lock().take_full();
         let worker = collapse::start(env, Box::new(take_full))?;
         Ok(worker.map(|worker| self.collapsing.get_or_init(|| worker).clone()))
-    }
-
-    /// See [`Queues::evict`].
-    fn state_of(&self, home: &Home, set: Option<u8>) -> ItemState {
-        let uses = match home {
-            Home::Data(lower, at) => lower.upgrade().map(|lower| lower.slots().uses(*at as usize).update(set)),
-            Home::Lower(slots, top) => slots.upgrade().map(|slots| slots.slots().uses(*top as usize).update(set)),
-            Home::Entry(name) => Some(self.entries.uses(*name, set)),
-        };
-        uses.map_or(ItemState::Orphan, ItemState::Used)
     }
 
     /// Takes an item out of its place.
@@ -548,15 +538,6 @@ fn mix(table: u64, place: u64) -> u64 {
 #[inline]
 fn entry_name(digest: Digest) -> u64 {
     if mistake::is_planted(Mistake::CachedKeyMistaken) { digest.stored() % 8 } else { digest.stored() }
-}
-
-/// The hash of an item, to remember it; `None` if it is gone.
-fn name_of(home: &Home) -> Option<u64> {
-    match home {
-        Home::Data(lower, at) => Some(lower.upgrade()?.name_of(*at as usize)),
-        Home::Lower(slots, top) => Some(slots.upgrade()?.name_of(*top as usize)),
-        Home::Entry(name) => Some(*name),
-    }
 }
 
 /// Blocks are charged as long as they live, entries while they are cached: a pinned entry takes

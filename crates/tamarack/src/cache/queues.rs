@@ -20,7 +20,9 @@
 use std::collections::VecDeque;
 use std::sync::Weak;
 
+use super::entries::EntryTable;
 use super::lower::{LowerBlock, LowerSlots};
+use super::uses::Uses;
 use crate::format::SharedBlock;
 use crate::memory::Charged;
 
@@ -45,12 +47,30 @@ pub(super) struct Item {
     pub(super) bytes: u64,
 }
 
-/// The state of an item that may be evicted.
-pub(super) enum ItemState {
-    /// It is gone.
-    Orphan,
-    /// It was used so often since it came into its queue, up to three times.
-    Used(u8),
+impl Home {
+    /// How often the item was used since it came into its queue, up to three times, after `change`
+    /// has seen that; `None` if it is gone.
+    fn uses(&self, entries: &EntryTable, change: impl FnOnce(&Uses)) -> Option<u8> {
+        let look = |uses: &Uses| {
+            let before = uses.get();
+            change(uses);
+            before
+        };
+        match self {
+            Self::Data(lower, at) => lower.upgrade().map(|lower| look(lower.slots().uses(*at as usize))),
+            Self::Lower(slots, top) => slots.upgrade().map(|slots| look(slots.slots().uses(*top as usize))),
+            Self::Entry(name) => Some(entries.uses(*name, look)),
+        }
+    }
+
+    /// The hash of the item, to remember it; `None` if it is gone.
+    fn name(&self) -> Option<u64> {
+        match self {
+            Self::Data(lower, at) => Some(lower.upgrade()?.name_of(*at as usize)),
+            Self::Lower(slots, top) => Some(slots.upgrade()?.name_of(*top as usize)),
+            Self::Entry(name) => Some(*name),
+        }
+    }
 }
 
 /// The queues. See the module's documentation.
@@ -94,9 +114,9 @@ impl Queues {
         Self { new: VecDeque::new(), new_bytes: 0, main: VecDeque::new(), ghosts }
     }
 
-    /// Adds an item, whose hash is `name`.
-    pub(super) fn insert(&mut self, item: Item, name: u64) {
-        if self.ghosts.remove(name) {
+    /// Adds an item.
+    pub(super) fn insert(&mut self, item: Item) {
+        if item.home.name().is_some_and(|name| self.ghosts.remove(name)) {
             self.main.push_back(item);
         } else {
             self.new_bytes += item.bytes;
@@ -104,41 +124,28 @@ impl Queues {
         }
     }
 
-    /// Removes the next item to evict, of a cache of `capacity_bytes`; `None` if there is none.
-    /// `look` returns the state of an item and, if it is given a number, sets its uses; `name` is
-    /// its hash. Orphans on the way are removed and counted in `orphans`.
-    pub(super) fn evict(
-        &mut self,
-        capacity_bytes: u64,
-        look: impl Fn(&Home, Option<u8>) -> ItemState,
-        name: impl Fn(&Home) -> Option<u64>,
-        orphans: &mut u64,
-    ) -> Option<Item> {
+    /// Removes the next item to evict, of a cache of `capacity_bytes` with these entries; `None` if
+    /// there is none. Orphans on the way are removed and counted in `orphans`.
+    pub(super) fn evict(&mut self, capacity_bytes: u64, entries: &EntryTable, orphans: &mut u64) -> Option<Item> {
         loop {
             if self.new_bytes > capacity_bytes / NEW_PARTS || self.main.is_empty() {
                 let item = self.new.pop_front()?;
                 self.new_bytes -= item.bytes;
-                match look(&item.home, None) {
-                    ItemState::Orphan => *orphans += 1,
-                    ItemState::Used(0) => {
-                        name(&item.home).into_iter().for_each(|name| self.ghosts.add(name));
+                match item.home.uses(entries, |uses| uses.set(0)) {
+                    None => *orphans += 1,
+                    Some(0) => {
+                        item.home.name().into_iter().for_each(|name| self.ghosts.add(name));
                         return Some(item);
                     }
-                    ItemState::Used(_) => {
-                        look(&item.home, Some(0));
-                        self.main.push_back(item);
-                    }
+                    Some(_) => self.main.push_back(item),
                 }
                 continue;
             }
             let item = self.main.pop_front().expect("it is not empty");
-            match look(&item.home, None) {
-                ItemState::Orphan => *orphans += 1,
-                ItemState::Used(0) => return Some(item),
-                ItemState::Used(uses) => {
-                    look(&item.home, Some(uses - 1));
-                    self.main.push_back(item);
-                }
+            match item.home.uses(entries, |uses| uses.set(uses.get().saturating_sub(1))) {
+                None => *orphans += 1,
+                Some(0) => return Some(item),
+                Some(_) => self.main.push_back(item),
             }
         }
     }

@@ -14,8 +14,8 @@
 //! ```
 //!
 //! A region is told once, and again only after it fell below half: the allocator may have given its
-//! pages back meanwhile. Resident memory grows by at most the eighth that no block takes, of which
-//! other allocations have most already.
+//! pages back meanwhile. (An owner that begins anew is told all once more.) Resident memory grows
+//! by at most the eighth that no block takes, of which other allocations have most already.
 //!
 //! It makes no system call, has no lock, and does not look at memory: its owner has a lock, under
 //! which it reports blocks and takes the full regions. Collapsing them takes long, so it is for a
@@ -65,9 +65,8 @@ impl Regions {
         self.full.len()
     }
 
-    /// Adds a block's memory, usually its payload. Returns the number of full regions that wait to
-    /// be taken ([`Regions::take_full`]).
-    pub(crate) fn added(&mut self, memory: &[u8]) -> usize {
+    /// Adds a block's memory, usually its payload.
+    pub(crate) fn added(&mut self, memory: &[u8]) {
         for (number, bytes) in parts(memory) {
             let region = self.filled.entry(number).or_default();
             region.bytes = region.bytes.saturating_add(bytes);
@@ -78,7 +77,6 @@ impl Regions {
                 }
             }
         }
-        self.full.len()
     }
 
     /// Subtracts the memory of a block that was added; to be called before it is freed, with the
@@ -188,6 +186,12 @@ mod tests {
         }
     }
 
+    /// Adds a block; returns the number of full regions that wait.
+    fn added(regions: &mut Regions, block: &[u8]) -> usize {
+        regions.added(block);
+        regions.waiting()
+    }
+
     const EIGHTH: usize = HUGE_PAGE_BYTES / 8;
 
     #[test]
@@ -195,16 +199,16 @@ mod tests {
         let memory = Memory::of(1);
         let block = |eighth: usize| memory.bytes(eighth * EIGHTH..(eighth + 1) * EIGHTH);
         let mut regions = Regions::default();
-        (0..6).for_each(|eighth| assert_eq!(regions.added(block(eighth)), 0));
-        assert_eq!(regions.added(block(6)), 1);
+        (0..6).for_each(|eighth| assert_eq!(added(&mut regions, block(eighth)), 0));
+        assert_eq!(added(&mut regions, block(6)), 1);
         assert_eq!(regions.take_full(1), [memory.regions(0..1)]);
         // Blocks come and go.
         (0..3).for_each(|eighth| regions.removed(block(eighth)));
-        (0..3).for_each(|eighth| assert_eq!(regions.added(block(eighth)), 0));
+        (0..3).for_each(|eighth| assert_eq!(added(&mut regions, block(eighth)), 0));
         // Only three are left.
         (0..4).for_each(|eighth| regions.removed(block(eighth)));
-        (0..3).for_each(|eighth| assert_eq!(regions.added(block(eighth)), 0));
-        assert_eq!(regions.added(block(3)), 1);
+        (0..3).for_each(|eighth| assert_eq!(added(&mut regions, block(eighth)), 0));
+        assert_eq!(added(&mut regions, block(3)), 1);
         // It is half empty again when somebody asks.
         (0..4).for_each(|eighth| regions.removed(block(eighth)));
         assert_eq!(regions.take_full(1), []);
@@ -215,14 +219,14 @@ mod tests {
         let memory = Memory::of(5);
         let mut regions = Regions::default();
         let block = memory.bytes(HUGE_PAGE_BYTES / 2..4 * HUGE_PAGE_BYTES + EIGHTH);
-        assert_eq!(regions.added(block), 3);
+        assert_eq!(added(&mut regions, block), 3);
         assert_eq!(regions.take_full(4), [], "there are not as many");
         assert_eq!(regions.take_full(3), [memory.regions(1..4)]);
-        assert_eq!(regions.added(memory.bytes(0..HUGE_PAGE_BYTES / 2)), 1);
+        assert_eq!(added(&mut regions, memory.bytes(0..HUGE_PAGE_BYTES / 2)), 1);
         assert_eq!(regions.take_full(1), [memory.regions(0..1)]);
         regions.removed(block);
         assert_eq!(regions.filled.len(), 1, "only the first one has a block");
-        assert_eq!(regions.added(&[]), 0);
+        assert_eq!(added(&mut regions, &[]), 0);
     }
 
     /// The counts are those of a plain list of blocks, whatever comes and goes, and end with it.
@@ -240,7 +244,7 @@ mod tests {
             if below(10) < wants_more && !places.is_empty() {
                 let place = places.swap_remove(below(places.len()));
                 let block = place * 6000..place * 6000 + 5500 + below(501);
-                told += regions.added(memory.bytes(block.clone()));
+                told += added(&mut regions, memory.bytes(block.clone()));
                 blocks.push(block);
             } else if !blocks.is_empty() {
                 let block = blocks.swap_remove(below(blocks.len()));
@@ -271,10 +275,10 @@ mod tests {
         let block = memory.bytes(0..HUGE_PAGE_BYTES);
         let mut regions = Regions::default();
         for _ in 0..2 * FULL_MAX {
-            regions.added(block);
+            added(&mut regions, block);
             regions.removed(block);
         }
-        assert_eq!(regions.added(block), FULL_MAX);
+        assert_eq!(added(&mut regions, block), FULL_MAX);
         assert!(regions.memory_bytes() <= 16 * FULL_MAX, "{}", regions.memory_bytes());
         assert_eq!(regions.take_full(FULL_MAX), [memory.regions(0..1)]);
     }

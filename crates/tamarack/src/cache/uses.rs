@@ -29,12 +29,6 @@ impl Uses {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of uses, after it was set if `set` is a number.
-    pub(super) fn update(&self, set: Option<u8>) -> u8 {
-        set.into_iter().for_each(|uses| self.set(uses));
-        self.get()
-    }
-
     /// Sets the number of uses.
     #[inline]
     pub(super) fn set(&self, uses: u8) {

@@ -123,11 +123,7 @@ fn counted<'a>(
     mine.tally.begin(1);
     let blocks_read = mine.tally.data_blocks_read();
     let sample = mine.sampler.picks().then(|| SampledLookup::begin(counters, &mine.tally));
-    let decided = if fold_memtables(state, query, visit).is_break() {
-        Decided::Memory
-    } else if cache_of(state).has_entries()
-        && let Some(decided) = fold_cached(state, query, &mine.tally, visit)
-    {
+    let decided = if let Some(decided) = fold_memory(state, query, &mine.tally, visit) {
         decided
     } else {
         if let Some(range_delete) = state.tree().range_deletes().first() {
@@ -147,7 +143,7 @@ fn counted<'a>(
 
 /// The source that decided a lookup.
 #[derive(Clone, Copy)]
-enum Decided<'a> {
+pub(super) enum Decided<'a> {
     /// A memtable or a cached entry.
     Memory,
     /// A cached entry that says that no run has the key.
@@ -162,6 +158,21 @@ pub(super) fn cache_of(state: &State) -> &BlockCache {
     state.version.files().storage().cache()
 }
 
+/// Visits the versions in memtables, then the cached entry of the query's key, if there is one.
+/// `None` if neither decides, so that the runs are to be searched.
+#[inline]
+pub(super) fn fold_memory<'a>(
+    state: &State,
+    query: Query<'_>,
+    tally: &LookupTally,
+    visit: Visit<'_>,
+) -> Option<Decided<'a>> {
+    if fold_memtables(state, query, visit).is_break() {
+        return Some(Decided::Memory);
+    }
+    if cache_of(state).has_entries() { fold_cached(state, query, tally, visit) } else { None }
+}
+
 /// Visits the cached entry of the query's key, which decides all that runs have to say; `None` if
 /// there is none.
 #[inline(never)]
@@ -172,16 +183,11 @@ fn fold_cached<'a>(state: &State, query: Query<'_>, tally: &LookupTally, visit: 
         return Some(Decided::Absent);
     };
     let pin = |value: &[u8]| Value::pinned(Holder::Entry(&cached), value);
-    // A visitor that wants older versions finds them, and this one, in the runs.
-    let flow = is_terminal(entry.kind).then(|| visit(Entry { key: query.key(), ..entry }, &pin))?;
-    assert!(flow.is_break(), "a put or a delete decides, but {:?} did not", entry.kind);
+    // A visitor that wanted older versions would find this one in the runs once more.
+    let flow = visit(Entry { key: query.key(), ..entry }, &pin);
+    assert!(flow.is_break(), "the youngest entry decides, but {:?} did not", entry.kind);
     tally.cached_entry();
     Some(Decided::Memory)
-}
-
-/// Returns true if no older version matters.
-pub(super) fn is_terminal(kind: EntryKind) -> bool {
-    matches!(kind, EntryKind::Put | EntryKind::Delete)
 }
 
 #[inline(always)]
@@ -243,7 +249,8 @@ impl SampledLookup {
 }
 
 /// Visits the versions in memtables.
-pub(super) fn fold_memtables(state: &State, query: Query<'_>, visit: Visit<'_>) -> ControlFlow<()> {
+#[inline]
+fn fold_memtables(state: &State, query: Query<'_>, visit: Visit<'_>) -> ControlFlow<()> {
     let in_memtable = |memtable: &Arc<Memtable>, visit: Visit<'_>| {
         memtable.get(query, &mut |entry| visit(entry, &|value| Value::in_memtable(memtable.pin(value))))
     };

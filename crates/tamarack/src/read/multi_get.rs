@@ -29,7 +29,7 @@ use tamarack_env::{ReadQueue, ReadRequest};
 
 use super::get::{self, Visit};
 use super::value::Value;
-use crate::cache::{CachedEntry, Holder};
+use crate::cache::Holder;
 use crate::entry::{Entry, Query};
 use crate::error::Result;
 use crate::stats::{LookupCounters, LookupKind, Reader};
@@ -88,7 +88,7 @@ struct Lookups<'a> {
     values: Vec<Option<Value>>,
     /// The number of queries that have begun.
     begun: usize,
-    /// For each query that has begun and was not decided by memtables, the runs that remain.
+    /// For each query that has begun and was not decided in memory, the runs that remain.
     searches: Vec<Option<KeySearch<'a>>>,
     blocks: Blocks,
     /// Blocks to be requested.
@@ -147,17 +147,14 @@ impl Lookups<'_> {
         }
     }
 
-    /// Looks up one key in the memtables, then in the runs.
+    /// Looks up one key in memtables and cached entries, then in the runs.
     fn begin(&mut self, at: usize) -> Result<()> {
         let mut found = None;
         let visit: Visit<'_> = &mut |entry, pin| {
             found = Some(get::deciding_entry(self.dir, entry, pin));
             ControlFlow::Break(())
         };
-        if get::fold_memtables(self.state, self.queries[at], visit).is_continue() {
-            if let Some(cached) = get::cache_of(self.state).entry(&self.queries[at]) {
-                return self.end_by(at, &cached);
-            }
+        if get::fold_memory(self.state, self.queries[at], &self.blocks.tally, visit).is_none() {
             if self.is_sampled(at) {
                 self.counters.note_past_memtables();
             }
@@ -220,17 +217,7 @@ impl Lookups<'_> {
         }
     }
 
-    /// Ends a query by its cached entry.
-    fn end_by(&mut self, at: usize, cached: &CachedEntry) -> Result<()> {
-        self.blocks.tally.cached_entry();
-        if let Some(entry) = cached.entry() {
-            let pin = |value: &[u8]| Value::pinned(Holder::Entry(cached), value);
-            self.values[at] = get::deciding_entry(self.dir, entry, &pin)?.value;
-        }
-        Ok(())
-    }
-
-    /// Ends a query that memtables did not decide; `decided` is the deciding run.
+    /// Ends a query that was not decided in memory; `decided` is the deciding run.
     fn end(&self, at: usize, decided: Option<&Run>) -> Result<()> {
         if self.is_sampled(at) {
             self.filters.note_samples(self.state, self.queries[at], decided);

@@ -445,6 +445,16 @@ mod tests {
         }
     }
 
+    /// The next entry from either end, lent or given.
+    fn step<O: Origin>(scan: &mut Scan<O>, is_backward: bool, is_lent: bool) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        match (is_backward, is_lent) {
+            (false, true) => scan.next_lent().map(|lent| lent.map(copied)),
+            (true, true) => scan.next_back_lent().map(|lent| lent.map(copied)),
+            (false, false) => scan.next().transpose(),
+            (true, false) => scan.next_back().transpose(),
+        }
+    }
+
     /// A scan that rests at random moments delivers the same, from both ends, lent and copied. If
     /// memory is always short, it holds nothing after any call.
     #[test]
@@ -463,12 +473,9 @@ mod tests {
                 ShortAtTimes { versions: &versions, random: at_times, per_mille, opened: &opened, released: &released };
             let mut scan = Scan::new(origin, sequence, range.clone(), dir());
             loop {
-                let (found, wanted) = match random.below(4) {
-                    0 => (scan.next_lent().map(|lent| lent.map(copied)), expected.next()),
-                    1 => (scan.next_back_lent().map(|lent| lent.map(copied)), expected.next_back()),
-                    2 => (scan.next().transpose(), expected.next()),
-                    _ => (scan.next_back().transpose(), expected.next_back()),
-                };
+                let (is_backward, is_lent) = (random.below(2) == 1, random.below(2) == 1);
+                let wanted = if is_backward { expected.next_back() } else { expected.next() };
+                let found = step(&mut scan, is_backward, is_lent);
                 assert_eq!(found.unwrap(), wanted, "seed {seed}, {range:?}");
                 if let Some(open) = scan.open.as_ref().filter(|_| per_mille == 1000) {
                     assert!(open.front.is_none() && open.back.is_none(), "seed {seed}: the scan holds a cursor");
@@ -518,12 +525,7 @@ mod tests {
                     (false, true) => expected.next_back(),
                 };
                 let before = opened.get();
-                let found = match (is_backward, random.below(2)) {
-                    (false, 0) => scan.next_lent().map(|lent| lent.map(copied)),
-                    (true, 0) => scan.next_back_lent().map(|lent| lent.map(copied)),
-                    (false, _) => scan.next().transpose(),
-                    (true, _) => scan.next_back().transpose(),
-                };
+                let found = step(&mut scan, is_backward, random.below(2) == 0);
                 assert_eq!(found.unwrap(), wanted, "seed {seed}, {range:?}");
                 if wanted.is_none() {
                     assert!(scan.open.is_none(), "seed {seed}: an ended scan holds its origin");

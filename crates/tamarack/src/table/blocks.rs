@@ -87,13 +87,8 @@ impl Fetch for Blocks {
         Ok(None)
     }
 
-    fn data_block(
-        &mut self,
-        table: &Table,
-        lower: &LowerBlock,
-        at: usize,
-        handle: &BlockHandle,
-    ) -> Result<Option<FoundBlock>> {
+    fn data_block(&mut self, table: &Table, lower: &LowerBlock, at: usize) -> Result<Option<FoundBlock>> {
+        let handle = &lower.handle(at);
         let name = (table.id(), handle.offset);
         let is_awaited = match self.known.get(&name) {
             Some(LackingBlock::Data(block)) => return Ok(Some(FoundBlock::Read(block.clone()))),

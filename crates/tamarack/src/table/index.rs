@@ -22,7 +22,6 @@ use std::sync::{Arc, OnceLock};
 use crate::cache::{LowerSlots, SharedLower};
 use crate::entry::Sequence;
 use crate::format::fences::Fences;
-use crate::format::stored::BlockHandle;
 use crate::memory::Account;
 
 /// The budget for resident lower index blocks of all open tables. Their memory is on the account.
@@ -192,8 +191,6 @@ impl Index {
 pub(super) struct DataBlockPosition {
     /// The fence of the only data block that can contain it.
     pub(super) at: usize,
-    /// That block.
-    pub(super) handle: BlockHandle,
     /// The sequence of the next block's fence, if that falls between versions of the same key.
     pub(super) next: Option<Sequence>,
 }
@@ -207,6 +204,6 @@ impl Index {
             true => lower.sequence_of(at + 1, key),
             false => self.top.sequence_of(top + 1, key),
         };
-        DataBlockPosition { at, handle: lower.handle(at), next }
+        DataBlockPosition { at, next }
     }
 }

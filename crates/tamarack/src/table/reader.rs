@@ -403,10 +403,10 @@ impl Table {
             let finding = measure::begin(measure::LookupPart::Index);
             let top = self.index.top().floor(query.key(), sequence);
             let Some(lower) = fetch.lower(self, top)? else { return Ok(None) };
-            let DataBlockPosition { at, handle, next } = self.index.find(top, &lower, query.key(), sequence);
+            let DataBlockPosition { at, next } = self.index.find(top, &lower, query.key(), sequence);
             finding.end();
             let searching = measure::begin(measure::LookupPart::Block);
-            let Some(block) = fetch.data_block(self, &lower, at, &handle)? else { return Ok(None) };
+            let Some(block) = fetch.data_block(self, &lower, at)? else { return Ok(None) };
             let mut first = None;
             let ended = block
                 .versions(query.key(), sequence, &mut |mut entry| {
@@ -416,7 +416,7 @@ impl Table {
                     }
                     visit(entry, Holder::Block(&block))
                 })
-                .map_err(|flaw| self.file.flaw(flaw, handle.offset))?;
+                .map_err(|flaw| self.file.flaw(flaw, lower.handle(at).offset))?;
             searching.end();
             // The next block begins with another version of the key: its fence is exactly that
             // version's place.
@@ -558,14 +558,8 @@ pub(super) trait Fetch {
     /// The lower index block of `table` for its fence `top`.
     fn lower<'t>(&mut self, table: &'t Table, top: usize) -> Result<Option<Lower<'t>>>;
 
-    /// The data block of `table` with that `handle`, of the fence `at` of `lower`.
-    fn data_block(
-        &mut self,
-        table: &Table,
-        lower: &LowerBlock,
-        at: usize,
-        handle: &BlockHandle,
-    ) -> Result<Option<FoundBlock>>;
+    /// The data block of the fence `at` of `lower`, which is of `table`.
+    fn data_block(&mut self, table: &Table, lower: &LowerBlock, at: usize) -> Result<Option<FoundBlock>>;
 
     /// The counts of the lookup.
     fn tally(&self) -> &LookupTally;
@@ -583,18 +577,12 @@ impl Fetch for ReadThrough<'_> {
     }
 
     #[inline]
-    fn data_block(
-        &mut self,
-        table: &Table,
-        lower: &LowerBlock,
-        at: usize,
-        handle: &BlockHandle,
-    ) -> Result<Option<FoundBlock>> {
+    fn data_block(&mut self, table: &Table, lower: &LowerBlock, at: usize) -> Result<Option<FoundBlock>> {
         if let Some(block) = table.cached(lower, at) {
             return Ok(Some(FoundBlock::Cached(block)));
         }
         self.tally.data_block_read();
-        Ok(Some(FoundBlock::Read(table.read_for_lookup(handle, Reader::Get, false)?)))
+        Ok(Some(FoundBlock::Read(table.read_for_lookup(&lower.handle(at), Reader::Get, false)?)))
     }
 
     #[inline]
