@@ -10,7 +10,7 @@
 //! regions are worth one. The memory stays the allocator's, and a kernel that declines changes
 //! nothing.
 //!
-//! Cost: about a millisecond of processor time for each region of 2 MiB, once, mostly copying.
+//! Cost: 0.6 to 5 ms of processor time for each region of 2 MiB, once, mostly copying.
 //! Meanwhile the kernel keeps threads from changing what memory the process has, so lookups that
 //! fill the cache ran at a third of their rate when all regions were collapsed at once. The worker
 //! pauses for seven eighths of the time. The kernel also waits for something to be done on each
