@@ -20,6 +20,7 @@ pub mod sim;
 mod aligned;
 mod buffer;
 mod pages;
+mod prefetch;
 mod workers;
 
 mod clock;
@@ -38,5 +39,6 @@ pub use env::{
 pub use memory::MemoryEnv;
 pub use os::{Batching, OsEnv, TempDir};
 pub use pages::{HUGE_PAGE_BYTES, collapse_pages, discard_pages, trim_allocator};
+pub use prefetch::{prefetch, prefetch_shared};
 pub use random::Random;
 pub use sim::SimEnv;

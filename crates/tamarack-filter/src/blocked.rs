@@ -32,9 +32,15 @@ pub(crate) fn insert(lines: &mut [Line], probes: u32, digest: Digest) {
     for_each_probe(probes, digest, |word, bit| line.0[word] |= 1 << bit);
 }
 
+/// The line of a key.
+#[inline]
+pub(crate) fn line(lines: &[Line], digest: Digest) -> &Line {
+    &lines[digest.below(lines.len() as u64) as usize]
+}
+
 #[inline]
 pub(crate) fn may_contain(lines: &[Line], probes: u32, digest: Digest) -> bool {
-    let line = &lines[digest.below(lines.len() as u64) as usize];
+    let line = line(lines, digest);
     let mut bits = digest.folded(FIRST);
     let look = |bits: &mut u64, probes: u32| {
         let mut all = 1;

@@ -45,6 +45,12 @@ pub(crate) fn may_contain(words: &[u64], probes: u32, digest: Digest) -> bool {
     left == 0
 }
 
+/// The word that a lookup reads first.
+#[inline]
+pub(crate) fn first_read(words: &[u64], digest: Digest) -> *const u64 {
+    &raw const words[Places::new(words.len(), digest).next().0]
+}
+
 /// Number of distinct cache lines that a lookup reads.
 pub(crate) fn lines_touched(words: &[u64], probes: u32, digest: Digest) -> u32 {
     let mut places = Places::new(words.len(), digest);

@@ -117,6 +117,18 @@ impl Filter {
         }
     }
 
+    /// The memory that [`may_contain`](Self::may_contain) reads first for this digest, so that a
+    /// caller can ask for it before.
+    #[inline]
+    pub fn first_read(&self, digest: Digest) -> *const u64 {
+        let digest = digest.masked(self.mask);
+        match &self.bits {
+            Bits::Bloom(words) => bloom::first_read(words, digest),
+            Bits::Blocked(lines) => blocked::line(lines, digest).0.as_ptr(),
+            Bits::Elastic(units) => blocked::line(&units[0], digest).0.as_ptr(),
+        }
+    }
+
     /// Number of distinct cache lines that [`may_contain`](Self::may_contain) reads for this
     /// digest. For measurements and tests; slower than the lookup itself.
     pub fn lines_touched(&self, digest: Digest) -> u32 {

@@ -84,6 +84,12 @@ impl Fences {
             .floor(key, |index, tail, sought| entry::compare((tail, self.sequence(index)), (sought, sequence)).is_le())
     }
 
+    /// Asks for the memory with which [`Fences::floor`] begins.
+    #[inline]
+    pub fn prefetch(&self) {
+        self.keys.prefetch();
+    }
+
     /// The sequence of the fence at `index`, if it exists and falls between versions of `key`.
     #[inline]
     pub fn sequence_of(&self, index: usize, key: &[u8]) -> Option<Sequence> {

@@ -17,6 +17,11 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
+use tamarack_env::prefetch;
+
+/// Prefixes in a cache line.
+const PER_LINE: usize = 8;
+
 /// The common prefix of sorted keys, and the next eight bytes of each.
 #[derive(Debug, Default)]
 pub struct Prefixes {
@@ -77,6 +82,27 @@ impl Prefixes {
                     _ => start..start,
                 }
             }
+        }
+    }
+
+    /// Asks for the memory with which a search begins: the common prefix, and what the first steps
+    /// compare with.
+    #[inline]
+    pub fn prefetch(&self) {
+        let prefixes = self.prefixes();
+        prefetch(self.bytes.as_ptr());
+        let mut step = prefixes.len() / 2;
+        // Halves, quarters and eighths: what is left has a line or two.
+        for _ in 0..3 {
+            if step < PER_LINE {
+                break;
+            }
+            let mut at = step;
+            while at < prefixes.len() {
+                prefetch(&raw const prefixes[at]);
+                at += 2 * step;
+            }
+            step /= 2;
         }
     }
 

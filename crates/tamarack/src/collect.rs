@@ -73,6 +73,7 @@ impl Stats {
         let errors = [Activity::Flush, Activity::Compaction].map(|activity| health.check_progress(activity).err());
         let background_error = errors.into_iter().flatten().next().filter(|_| !health.is_read_only());
         let stopped = health.check_running().err().filter(|_| !health.is_read_only());
+        let lookups = engine.tree.lookups.sums();
         Self {
             policy: policy.to_string(),
             memtable_capacity_bytes: shape.buffer().0,
@@ -105,11 +106,11 @@ impl Stats {
             memory: MemoryStats::of(&engine.account),
             cache_bytes: engine.cache.used_bytes(),
             cache_entry_bytes: engine.cache.entry_bytes(),
-            cache_hits: engine.cache.hits(),
-            cache_misses: engine.cache.misses(),
+            cache_hits: engine.cache.hits() + lookups.data_blocks_cached,
+            cache_misses: engine.cache.misses() + lookups.data_blocks_read,
             reads: engine.tables.storage().counters().get(),
             filter_bytes: engine.tables.filter_bytes(),
-            lookups: engine.tree.lookups.sums(),
+            lookups,
             lookups_sampled: engine.tree.lookups.sampled(),
             latencies: engine.tree.lookups.latencies().get(),
             ..Self::counted(counters)

@@ -195,6 +195,7 @@ const LAYERS: &[Layer] = &[
             "aligned",
             "buffer",
             "pages",
+            "prefetch",
             "histogram",
             "random",
             "sync",

@@ -12,6 +12,7 @@ const UNSAFE_PLACES: &[&str] = &[
     "crates/tamarack/tests/memory/",
     "crates/tamarack-env/src/os/",
     "crates/tamarack-env/src/pages.rs",
+    "crates/tamarack-env/src/prefetch.rs",
     "bench/device/src/registered.rs",
     "bench/sidebyside/src/stores/leveldb/",
     "qa/torture/src/power/shutdown.rs",

@@ -21,7 +21,7 @@
 //! # Costs
 //!
 //! Making waypoints parses each entry once, and those of the last restart interval twice. Memory:
-//! 96 bytes in each block; and 8 bytes beside it for each eight entries of a block with more than
+//! 112 bytes in each block; and 8 bytes beside it for each eight entries of a block with more than
 //! [`RESTARTS_MAX`] restarts or 64 KiB. A search allocates nothing.
 //!
 //! If several waypoints have the prefix of the sought key, as where a block has many versions of
@@ -72,6 +72,9 @@ pub(super) struct Waypoints {
     /// The prefixes of waypoints in order, then `u32::MAX`.
     prefixes: [u32; INLINE],
     offsets: [u16; INLINE],
+    /// The first bytes of what all keys have in common, padded with zeros: see [`first_sixteen`].
+    /// Here, so that a search need not look at the first key.
+    common: [u64; 2],
     /// The length of what all keys have in common; it stands in the first key.
     common_bytes: u16,
     common_start: u16,
@@ -87,6 +90,7 @@ impl Default for Waypoints {
         Self {
             prefixes: [u32::MAX; INLINE],
             offsets: [0; INLINE],
+            common: [0; 2],
             common_bytes: 0,
             common_start: 0,
             count: 0,
@@ -111,10 +115,11 @@ pub(super) struct Choice {
 
 impl Choice {
     /// Chooses among the waypoints of a block with so many restarts, whose entries end at
-    /// `entries_end`. `common` is where the payload has the common prefix of all keys. `None` if
+    /// `entries_end`. `common` is where the `payload` has the common prefix of all keys. `None` if
     /// that is too long.
-    pub(super) fn new(common: Range<usize>, restarts: usize, entries_end: usize) -> Option<Self> {
+    pub(super) fn new(payload: &[u8], common: Range<usize>, restarts: usize, entries_end: usize) -> Option<Self> {
         let chosen = Waypoints {
+            common: first_sixteen(&payload[common.clone()]),
             common_bytes: u16::try_from(common.len()).ok()?,
             common_start: u16::try_from(common.start).ok()?,
             is_known: true,
@@ -179,10 +184,8 @@ impl Waypoints {
             return None;
         }
         let common_bytes = usize::from(self.common_bytes);
-        let start = usize::from(self.common_start);
-        let common = &payload[start..start + common_bytes];
-        if !key.starts_with(common) {
-            return Some(self.before_foreign(common, key));
+        if !self.is_alike(payload, key) {
+            return Some(self.before_foreign(self.common_in(payload), key));
         }
         let sought = prefix_of(key, common_bytes);
         if !self.many.is_empty() {
@@ -193,6 +196,26 @@ impl Waypoints {
             return None;
         }
         Some(self.start(below, |before| matched(before, sought, common_bytes, key)))
+    }
+
+    /// Returns true if `key` begins with what all keys have in common.
+    #[inline]
+    fn is_alike(&self, payload: &[u8], key: &[u8]) -> bool {
+        let common_bytes = usize::from(self.common_bytes);
+        if common_bytes > size_of::<u128>() {
+            return key.starts_with(self.common_in(payload));
+        }
+        // Beyond the common prefix, keys may differ.
+        let beyond = 8 * (size_of::<u128>() - common_bytes) as u32;
+        let differs = (number(first_sixteen(key)) ^ number(self.common)).checked_shr(beyond).unwrap_or(0);
+        // A shorter key was padded with zeros.
+        differs == 0 && key.len() >= common_bytes
+    }
+
+    /// What all keys have in common.
+    fn common_in<'a>(&self, payload: &'a [u8]) -> &'a [u8] {
+        let start = usize::from(self.common_start);
+        &payload[start..start + usize::from(self.common_bytes)]
     }
 
     /// As [`Waypoints::before`], for a key that lacks the common prefix: all keys of the block are
@@ -257,6 +280,18 @@ pub(super) fn next_prefix(before: u32, shared: usize, suffix: &[u8], first: u64,
     let suffix = (first >> 32) as u32 & !u32::MAX.checked_shr(suffix_bits).unwrap_or(0);
     let kept_bits = 8 * kept as u32;
     Some(before & !(u32::MAX >> kept_bits) | suffix >> kept_bits)
+}
+
+/// The first sixteen bytes of `key`, padded with zeros, as two numbers with the same order.
+#[inline]
+fn first_sixteen(key: &[u8]) -> [u64; 2] {
+    let second = if key.len() > 8 { first_eight(key, 8) } else { 0 };
+    [first_eight(key, 0), second]
+}
+
+#[inline]
+fn number([first, second]: [u64; 2]) -> u128 {
+    u128::from(first) << 64 | u128::from(second)
 }
 
 /// The four bytes of `key[from..]`, padded with zeros, as a number with the same order.

@@ -71,6 +71,12 @@ impl FenceKeys {
         partition_point(may_equal, |at| is_at_or_before(at + 1, self.tail(at + 1), sought))
     }
 
+    /// Asks for the memory with which [`FenceKeys::floor`] begins.
+    #[inline]
+    pub(super) fn prefetch(&self) {
+        self.prefixes.prefetch();
+    }
+
     /// Returns true if the key at `index` is `key`.
     pub(super) fn is(&self, index: usize, key: &[u8]) -> bool {
         let (common, prefix, prefix_bytes) = self.head(index);

@@ -20,6 +20,7 @@ use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::{ArcSwapOption, Guard};
+use tamarack_env::prefetch;
 use tamarack_env::sync::schedule_point;
 
 use super::usage::Usage;
@@ -128,6 +129,22 @@ impl LowerBlock {
         block.as_ref()?;
         slots.uses(at).note();
         Some(CachedBlock(block))
+    }
+
+    /// As [`LowerBlock::cached`], but does not count.
+    #[inline]
+    pub fn peek(&self, at: usize) -> Option<CachedBlock> {
+        let block = self.slots.get()?.block(at).load();
+        block.is_some().then_some(CachedBlock(block))
+    }
+
+    /// Asks for the memory of the slot of the fence `at`.
+    #[inline]
+    pub fn prefetch_slot(&self, at: usize) {
+        if let Some(slots) = self.slots.get() {
+            prefetch(slots.block(at));
+            prefetch(slots.uses(at));
+        }
     }
 
     /// Returns true if the data block of the fence `at` is cached.

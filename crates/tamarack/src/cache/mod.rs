@@ -303,10 +303,11 @@ impl BlockCache {
         }
     }
 
-    /// Counts a search for a data block, and whether it was cached.
+    /// Counts a search of a scan for the data block of the fence `at`, and whether it was cached.
+    /// Lookups count in their tallies.
     #[inline]
-    pub fn count(&self, offset: u64, found: bool) {
-        let counters = &self.counters[(offset / USUAL_BLOCK_BYTES) as usize % STRIPES];
+    pub fn count(&self, at: usize, found: bool) {
+        let counters = &self.counters[at % STRIPES];
         let counter = if found { &counters.hits } else { &counters.misses };
         counter.fetch_add(1, Ordering::Relaxed);
     }
@@ -506,12 +507,12 @@ impl BlockCache {
         self.data_bytes.load(Ordering::Relaxed) <= self.capacity()
     }
 
-    /// The number of lookups that found their block.
+    /// The number of searches of scans that found their block.
     pub fn hits(&self) -> u64 {
         self.counters.iter().map(|counters| counters.hits.load(Ordering::Relaxed)).sum()
     }
 
-    /// The number of lookups that did not.
+    /// The number of those that did not.
     pub fn misses(&self) -> u64 {
         self.counters.iter().map(|counters| counters.misses.load(Ordering::Relaxed)).sum()
     }

@@ -194,13 +194,7 @@ impl<'a> Node<'a> {
     /// Prefetches the node: a hint that neither waits nor changes anything.
     #[inline]
     pub(super) fn prefetch(self) {
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            // SAFETY: a prefetch is a hint without effect on what a program sees, and the
-            // instruction is part of every x86-64.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(self.head.as_ptr().cast::<i8>()) };
-        }
+        tamarack_env::prefetch(self.head.as_ptr());
     }
 
     /// The node's links.

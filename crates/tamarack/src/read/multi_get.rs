@@ -11,6 +11,9 @@
 //! arrivals                              b ✓ d → W (requested next)  …
 //! ```
 //!
+//! Keys begin in groups, whose ways to their data blocks ([`Approach`]) go side by side, so that they
+//! wait for memory together.
+//!
 //! So the device is busy from the first keys to the last, and the computation for one key overlaps
 //! the reads of others. A key reads from one run at a time. Reading from all runs at once would
 //! read what a younger run makes needless: with filters, which exclude nearly all runs without the
@@ -22,7 +25,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::path::Path;
 
 use tamarack_env::{ReadQueue, ReadRequest};
@@ -33,7 +36,7 @@ use crate::cache::Holder;
 use crate::entry::{Entry, Query};
 use crate::error::Result;
 use crate::stats::{LookupCounters, LookupKind, Reader};
-use crate::table::{BlockName, Blocks, Lacking, SearchProgress};
+use crate::table::{Approach, BlockName, Blocks, Lacking, SearchProgress};
 use crate::tree::filters::{Candidate, Candidates, Filters};
 use crate::tree::run::Run;
 use crate::tree::state::State;
@@ -103,9 +106,14 @@ struct Lookups<'a> {
     outcome: Result<()>,
 }
 
-/// The runs that a query searches: the current candidate, and the older ones.
+/// Queries that begin together, and wait for memory together. A core waits for about a dozen lines
+/// at a time, and each query for one to five; with 32 or 64 it is slower.
+const GROUP: usize = 16;
+
+/// The runs that a query searches: the current candidate with the way to its data block, and the
+/// older ones.
 struct KeySearch<'a> {
-    here: Option<Candidate<'a>>,
+    here: Option<(Candidate<'a>, Approach<'a>)>,
     older: Candidates<'a, 'a>,
     /// True if it has waited for a block.
     has_waited: bool,
@@ -132,9 +140,9 @@ impl Lookups<'_> {
     /// Begins lookups until there is a block to read; returns false if there is none.
     fn find_read(&mut self) -> bool {
         while self.to_read.is_empty() && self.begun < self.queries.len() && self.outcome.is_ok() {
-            let at = self.begun;
-            self.begun += 1;
-            let outcome = self.begin(at);
+            let group = self.begun..self.queries.len().min(self.begun + GROUP);
+            self.begun = group.end;
+            let outcome = self.begin(group);
             self.note(outcome);
         }
         self.outcome.is_ok() && !self.to_read.is_empty()
@@ -147,8 +155,45 @@ impl Lookups<'_> {
         }
     }
 
-    /// Looks up one key in memtables and cached entries, then in the runs.
-    fn begin(&mut self, at: usize) -> Result<()> {
+    /// Looks up a group of keys in memtables and cached entries, then in the runs.
+    fn begin(&mut self, group: Range<usize>) -> Result<()> {
+        let mut searching = [0; GROUP];
+        let mut count = 0;
+        for at in group {
+            if !self.begin_in_memory(at)? {
+                searching[count] = at;
+                count += 1;
+            }
+        }
+        // Each round searches one run for each key that is not found yet.
+        while count > 0 {
+            let searched = std::mem::take(&mut count);
+            for at in searching.into_iter().take(searched) {
+                if self.next_candidate(at)? {
+                    searching[count] = at;
+                    count += 1;
+                }
+            }
+            let coming = std::mem::take(&mut count);
+            for _ in 0..Approach::STEPS {
+                for &at in &searching[..coming] {
+                    if let Some(KeySearch { here: Some((_, approach)), .. }) = &mut self.searches[at] {
+                        approach.step(self.queries[at]);
+                    }
+                }
+            }
+            for at in searching.into_iter().take(coming) {
+                if self.search_here(at)? {
+                    searching[count] = at;
+                    count += 1;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks up one key in memtables and cached entries; returns true if they decide.
+    fn begin_in_memory(&mut self, at: usize) -> Result<bool> {
         let mut found = None;
         let visit: Visit<'_> = &mut |entry, pin| {
             found = Some(get::deciding_entry(self.dir, entry, pin));
@@ -159,13 +204,14 @@ impl Lookups<'_> {
                 self.counters.note_past_memtables();
             }
             let older = self.filters.candidates(self.state, self.queries[at]);
+            older.prefetch();
             self.searches[at] = Some(KeySearch { here: None, older, has_waited: false });
-            return self.search_runs(at);
+            return Ok(false);
         }
         if let Some(found) = found {
             self.values[at] = found?.value;
         }
-        Ok(())
+        Ok(true)
     }
 
     fn is_sampled(&self, at: usize) -> bool {
@@ -174,55 +220,69 @@ impl Lookups<'_> {
 
     /// Searches run after run until one decides or a block is missing.
     fn search_runs(&mut self, at: usize) -> Result<()> {
-        let Some(mut search) = self.searches[at].take() else { unreachable!("query {at} has not begun, or has ended") };
-        loop {
-            let here = match search.here {
-                Some(here) => Some(here),
-                None => search.older.next(&self.blocks.tally)?,
-            };
-            let Some(here) = here else {
-                if search.has_waited {
-                    get::cache_of(self.state).admit_absent(&self.queries[at]);
-                }
-                return self.end(at, None);
-            };
-            let mut found = None;
-            let mut visit = |entry: Entry<'_>, holder: Holder<'_>| {
-                found = Some(get::deciding_entry(self.dir, entry, &|value| Value::pinned(holder, value)));
-                ControlFlow::Break(())
-            };
-            search.here = match here.search_from(&mut self.blocks, self.queries[at], &mut visit)? {
-                SearchProgress::Ended(ControlFlow::Continue(())) => None,
-                SearchProgress::Ended(ControlFlow::Break(())) => {
-                    if let Some(found) = found {
-                        self.values[at] = found?.value;
-                    }
-                    return self.end(at, Some(here.run));
-                }
-                SearchProgress::Lacks(lacking) => {
-                    self.waiting.insert(lacking.name(), vec![at]);
-                    self.to_read.push_back(lacking);
-                    Some(here)
-                }
-                SearchProgress::Awaits(name) => {
-                    self.waiting.entry(name).or_default().push(at);
-                    Some(here)
-                }
-            };
-            if search.here.is_some() {
-                search.has_waited = true;
-                self.searches[at] = Some(search);
-                return Ok(());
+        while self.search_here(at)? {
+            if !self.next_candidate(at)? {
+                break;
             }
         }
+        Ok(())
+    }
+
+    /// Goes to the next run that may have the key. Returns false if there is none: the query has
+    /// ended.
+    fn next_candidate(&mut self, at: usize) -> Result<bool> {
+        let search = self.searches[at].as_mut().unwrap_or_else(|| not_searching(at));
+        let Some(next) = search.older.next(&self.blocks.tally)? else {
+            if search.has_waited {
+                get::cache_of(self.state).admit_absent(&self.queries[at]);
+            }
+            self.searches[at] = None;
+            self.end(at, None);
+            return Ok(false);
+        };
+        search.here = Some((next, next.approach(self.queries[at])));
+        Ok(true)
+    }
+
+    /// Searches the current run. Returns true if the query is to go on with the next one: the run
+    /// does not decide, and no block is missing.
+    fn search_here(&mut self, at: usize) -> Result<bool> {
+        let search = self.searches[at].as_mut().unwrap_or_else(|| not_searching(at));
+        let Some((here, approach)) = &mut search.here else { return Ok(true) };
+        let mut found = None;
+        let mut visit = |entry: Entry<'_>, holder: Holder<'_>| {
+            found = Some(get::deciding_entry(self.dir, entry, &|value| Value::pinned(holder, value)));
+            ControlFlow::Break(())
+        };
+        match here.search_from(&mut self.blocks, self.queries[at], approach, &mut visit)? {
+            SearchProgress::Ended(ControlFlow::Continue(())) => {
+                search.here = None;
+                return Ok(true);
+            }
+            SearchProgress::Ended(ControlFlow::Break(())) => {
+                if let Some(found) = found {
+                    self.values[at] = found?.value;
+                }
+                let run = here.run;
+                self.searches[at] = None;
+                self.end(at, Some(run));
+                return Ok(false);
+            }
+            SearchProgress::Lacks(lacking) => {
+                self.waiting.insert(lacking.name(), vec![at]);
+                self.to_read.push_back(lacking);
+            }
+            SearchProgress::Awaits(name) => self.waiting.entry(name).or_default().push(at),
+        }
+        search.has_waited = true;
+        Ok(false)
     }
 
     /// Ends a query that was not decided in memory; `decided` is the deciding run.
-    fn end(&self, at: usize, decided: Option<&Run>) -> Result<()> {
+    fn end(&self, at: usize, decided: Option<&Run>) {
         if self.is_sampled(at) {
             self.filters.note_samples(self.state, self.queries[at], decided);
         }
-        Ok(())
     }
 
     /// Continues the lookups that wait for this block.
@@ -231,6 +291,11 @@ impl Lookups<'_> {
         let waiting = self.waiting.remove(&lacking.name()).unwrap_or_default();
         waiting.into_iter().try_for_each(|at| self.search_runs(at))
     }
+}
+
+#[cold]
+fn not_searching(at: usize) -> ! {
+    unreachable!("query {at} has not begun, or has ended")
 }
 
 impl ReadQueue for Lookups<'_> {

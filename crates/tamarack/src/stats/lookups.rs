@@ -57,6 +57,9 @@ statistics! {
         /// index blocks.
         data_blocks_read: u64, "data blocks";
 
+        /// Block cache hits: data blocks that were searched there.
+        data_blocks_cached: u64, "data blocks";
+
         /// Entry cache hits, for which neither filters nor blocks were needed: an entry, or the
         /// fact that no table has the key.
         cached_entries: u64, "hits";
@@ -71,6 +74,7 @@ pub struct LookupTally {
     filter_positive: Number,
     filter_false_positives: Number,
     data_blocks_read: Number,
+    data_blocks_cached: Number,
     cached_entries: Number,
 }
 
@@ -105,6 +109,12 @@ impl LookupTally {
         self.data_blocks_read.add(1);
     }
 
+    /// Counts a data block that was cached.
+    #[inline]
+    pub fn data_block_cached(&self) {
+        self.data_blocks_cached.add(1);
+    }
+
     /// Returns the data blocks read so far.
     #[inline]
     pub fn data_blocks_read(&self) -> u64 {
@@ -125,6 +135,7 @@ impl LookupTally {
             filter_negatives: self.filter_negatives.get(),
             filter_false_positives: self.filter_false_positives.get(),
             data_blocks_read: self.data_blocks_read.get(),
+            data_blocks_cached: self.data_blocks_cached.get(),
             cached_entries: self.cached_entries.get(),
         }
     }
@@ -136,13 +147,15 @@ impl LookupTally {
         self.filter_positive.add(counts.filter_probes - counts.filter_negatives);
         self.filter_false_positives.add(counts.filter_false_positives);
         self.data_blocks_read.add(counts.data_blocks_read);
+        self.data_blocks_cached.add(counts.data_blocks_cached);
         self.cached_entries.add(counts.cached_entries);
     }
 }
 
-/// Counters of one thread, on their own cache line; only that thread writes them.
+/// Counters of one thread, on their own cache lines; only that thread writes them. What each lookup
+/// touches is on the first one.
 #[derive(Debug)]
-#[repr(align(64))]
+#[repr(C, align(64))]
 pub struct OfThread {
     /// Its counters.
     pub tally: LookupTally,
@@ -150,7 +163,7 @@ pub struct OfThread {
     pub sampler: Sampler,
 }
 
-const _: () = assert!(size_of::<OfThread>() == 64);
+const _: () = assert!(std::mem::offset_of!(OfThread, sampler) + Sampler::BYTES_OF_EACH_LOOKUP == 64);
 
 /// Counters of all lookups of a database. Clones share them.
 #[derive(Clone, Debug)]
@@ -368,6 +381,7 @@ mod tests {
             filter_negatives: first + 3,
             filter_false_positives: first + 1,
             data_blocks_read: first + 4,
+            data_blocks_cached: first + 6,
             cached_entries: first + 2,
         }
     }

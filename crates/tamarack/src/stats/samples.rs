@@ -95,6 +95,7 @@ impl<const N: usize> Lately<N> {
 
 /// Picks the lookups of a thread to sample.
 #[derive(Debug)]
+#[repr(C)]
 pub struct Sampler {
     /// Lookups up to and including the next sample; at least 1.
     left: Number,
@@ -102,6 +103,9 @@ pub struct Sampler {
 }
 
 impl Sampler {
+    /// The first bytes of a sampler, which each lookup touches; the others only when it is sampled.
+    pub(super) const BYTES_OF_EACH_LOOKUP: usize = size_of::<Number>();
+
     /// Makes a sampler; `number` is its seed.
     pub fn new(number: u64) -> Self {
         let this = Self { left: Number::new(0), random: Number::new(number << 32) };

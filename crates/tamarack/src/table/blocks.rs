@@ -15,11 +15,12 @@ use std::sync::Arc;
 
 use tamarack_env::{ByteBuffer, ReadRequest};
 
-use super::index::Lower;
+use super::approach::Approach;
+use super::index::{DataBlockPosition, Lower};
 use super::reader::{Fetch, FoundBlock, Table};
 use super::storage::TableStorage;
 use crate::cache::{Holder, LowerBlock, SharedLower};
-use crate::entry::{Entry, Query};
+use crate::entry::{Entry, Query, Sequence};
 use crate::error::Result;
 use crate::format::SharedBlock;
 use crate::format::meta::TableId;
@@ -73,7 +74,7 @@ pub enum SearchProgress {
     Awaits(BlockName),
 }
 
-impl Fetch for Blocks {
+impl Blocks {
     fn lower<'t>(&mut self, table: &'t Table, top: usize) -> Result<Option<Lower<'t>>> {
         if let Some(lower) = table.lower(top) {
             return Ok(Some(lower));
@@ -87,7 +88,18 @@ impl Fetch for Blocks {
         Ok(None)
     }
 
+    #[inline]
     fn data_block(&mut self, table: &Table, lower: &LowerBlock, at: usize) -> Result<Option<FoundBlock>> {
+        if self.known.is_empty()
+            && let Some(block) = lower.cached(at)
+        {
+            self.tally.data_block_cached();
+            return Ok(Some(FoundBlock::Cached(block)));
+        }
+        self.known_or_cached(table, lower, at)
+    }
+
+    fn known_or_cached(&mut self, table: &Table, lower: &LowerBlock, at: usize) -> Result<Option<FoundBlock>> {
         let handle = &lower.handle(at);
         let name = (table.id(), handle.offset);
         let is_awaited = match self.known.get(&name) {
@@ -95,7 +107,8 @@ impl Fetch for Blocks {
             known => known.is_some(),
         };
         if !is_awaited {
-            if let Some(block) = table.cached(lower, at) {
+            if let Some(block) = lower.cached(at) {
+                self.tally.data_block_cached();
                 return Ok(Some(FoundBlock::Cached(block)));
             }
             table.file.check_inside(handle)?;
@@ -110,23 +123,62 @@ impl Fetch for Blocks {
         self.noted = Some((*handle, None));
         Ok(None)
     }
+}
+
+/// A lookup of many, with the way that it has come.
+struct Approached<'a, 't> {
+    blocks: &'a mut Blocks,
+    approach: &'a mut Approach<'t>,
+}
+
+impl<'t> Fetch<'t> for Approached<'_, 't> {
+    fn lower(&mut self, table: &'t Table, top: usize) -> Result<Option<Lower<'t>>> {
+        self.blocks.lower(table, top)
+    }
+
+    #[inline]
+    fn position(
+        &mut self,
+        table: &'t Table,
+        key: &[u8],
+        sequence: Sequence,
+    ) -> Result<Option<(Lower<'t>, DataBlockPosition)>> {
+        match self.approach.take(table) {
+            None => table.position(self, key, sequence),
+            there => Ok(there),
+        }
+    }
+
+    #[inline]
+    fn data_block(&mut self, table: &Table, lower: &LowerBlock, at: usize) -> Result<Option<FoundBlock>> {
+        self.blocks.data_block(table, lower, at)
+    }
 
     fn tally(&self) -> &LookupTally {
-        &self.tally
+        &self.blocks.tally
     }
 }
 
 impl Table {
-    /// As [`Table::search`], but never blocks on a read. When the block that it lacks has arrived
-    /// ([`Blocks::arrived`]), a repeated call continues; it visits the earlier versions again.
-    pub fn search_from(
-        self: &Arc<Self>,
+    /// Begins the way of a lookup to its data block.
+    #[inline]
+    pub fn approach(&self, query: Query<'_>) -> Approach<'_> {
+        Approach::begin(self, query)
+    }
+
+    /// As [`Table::search`], but never blocks on a read; takes over from the `approach`, if that is
+    /// to this table. When the block that it lacks has arrived ([`Blocks::arrived`]), a repeated
+    /// call continues; it visits the earlier versions again.
+    pub fn search_from<'t>(
+        self: &'t Arc<Self>,
         blocks: &mut Blocks,
         query: Query<'_>,
         is_filtered: bool,
+        approach: &mut Approach<'t>,
         visit: &mut dyn FnMut(Entry<'_>, Holder<'_>) -> ControlFlow<()>,
     ) -> Result<SearchProgress> {
-        if let Some(flow) = self.search_with(query, is_filtered, blocks, visit)? {
+        let fetch = &mut Approached { blocks, approach };
+        if let Some(flow) = self.search_with(query, is_filtered, fetch, visit)? {
             return Ok(SearchProgress::Ended(flow));
         }
         let (handle, top) = blocks.noted.take().expect("a lookup that does not end lacks a block");

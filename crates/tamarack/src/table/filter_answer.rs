@@ -5,6 +5,8 @@
 
 use std::ops::ControlFlow;
 
+use tamarack_env::prefetch;
+
 use super::filter_slots::PinnedFilters;
 use super::reader::Table;
 use crate::cache::Holder;
@@ -48,6 +50,14 @@ impl Answer {
 }
 
 impl Table {
+    /// Asks for the memory that the probe of the table's filter in `pinned` begins with.
+    #[inline]
+    pub fn prefetch_filter(&self, pinned: &PinnedFilters, query: Query<'_>) {
+        if let Some(Some(filter)) = self.filter_in(pinned) {
+            prefetch(filter.first_read(query.digest()));
+        }
+    }
+
     /// Looks a key up in this table alone, by its filter: for tests and fuzz targets. See
     /// [`Table::search`].
     ///

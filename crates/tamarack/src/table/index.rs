@@ -188,6 +188,7 @@ impl Index {
 }
 
 /// The position of a place in a table's data.
+#[derive(Debug)]
 pub(super) struct DataBlockPosition {
     /// The fence of the only data block that can contain it.
     pub(super) at: usize,

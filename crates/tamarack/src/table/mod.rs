@@ -19,6 +19,7 @@
 //! `docs/FORMAT.md`, section "Tables", describes every byte.
 
 mod ahead;
+mod approach;
 mod behind;
 mod blocks;
 mod builder;
@@ -35,6 +36,7 @@ mod verify;
 mod window;
 mod written;
 
+pub use approach::Approach;
 pub use behind::{UnsyncedTable, WriteBehind};
 pub use blocks::{BlockName, Blocks, Lacking, SearchProgress};
 pub use builder::{TableBuilder, TableSettings};

@@ -357,11 +357,11 @@ impl Table {
     }
 
     /// As [`Table::search`], with blocks from `fetch`; `None` if a block is missing.
-    pub(super) fn search_with(
-        &self,
+    pub(super) fn search_with<'t>(
+        &'t self,
         query: Query<'_>,
         is_filtered: bool,
-        fetch: &mut impl Fetch,
+        fetch: &mut impl Fetch<'t>,
         visit: &mut dyn FnMut(Entry<'_>, Holder<'_>) -> ControlFlow<()>,
     ) -> Result<Option<ControlFlow<()>>> {
         if !is_filtered {
@@ -388,22 +388,44 @@ impl Table {
         query.sequence() >= self.meta.largest_sequence
     }
 
+    /// The position of a place in the index, with lower index blocks from `fetch`.
+    #[inline(always)]
+    pub(super) fn position<'t>(
+        &'t self,
+        fetch: &mut impl Fetch<'t>,
+        key: &[u8],
+        sequence: Sequence,
+    ) -> Result<Option<(Lower<'t>, DataBlockPosition)>> {
+        let top = self.index.top().floor(key, sequence);
+        let Some(lower) = fetch.lower(self, top)? else { return Ok(None) };
+        let position = self.index.find(top, &lower, key, sequence);
+        Ok(Some((lower, position)))
+    }
+
+    fn base_for_lookups(&self) -> Sequence {
+        let is_forgotten = mistake::is_planted(Mistake::SequenceBaseForgotten);
+        if is_forgotten { Sequence::ZERO } else { self.meta.sequence_base }
+    }
+
+    /// The sequence of a query as the entries of the file have it.
+    pub(super) fn sequence_in_file(&self, query: Query<'_>) -> Sequence {
+        query.sequence().without_base(self.base_for_lookups())
+    }
+
     /// As [`Table::search_with`], but does not count the filter.
-    fn search_blocks(
-        &self,
+    fn search_blocks<'t>(
+        &'t self,
         query: Query<'_>,
-        fetch: &mut impl Fetch,
+        fetch: &mut impl Fetch<'t>,
         visit: &mut dyn FnMut(Entry<'_>, Holder<'_>) -> ControlFlow<()>,
     ) -> Result<Option<ControlFlow<()>>> {
-        let is_forgotten = mistake::is_planted(Mistake::SequenceBaseForgotten);
-        let base = if is_forgotten { Sequence::ZERO } else { self.meta.sequence_base };
+        let base = self.base_for_lookups();
         let mut sequence = query.sequence().without_base(base);
         let mut visited = false;
         loop {
             let finding = measure::begin(measure::LookupPart::Index);
-            let top = self.index.top().floor(query.key(), sequence);
-            let Some(lower) = fetch.lower(self, top)? else { return Ok(None) };
-            let DataBlockPosition { at, next } = self.index.find(top, &lower, query.key(), sequence);
+            let Some((lower, position)) = fetch.position(self, query.key(), sequence)? else { return Ok(None) };
+            let DataBlockPosition { at, next } = position;
             finding.end();
             let searching = measure::begin(measure::LookupPart::Block);
             let Some(block) = fetch.data_block(self, &lower, at)? else { return Ok(None) };
@@ -446,11 +468,11 @@ impl Table {
         Ok(self.storage.share(self.file.read_block(handle, reader)?))
     }
 
-    /// The data block of the fence `at` of `lower`, if cached. Counts the search.
+    /// The data block of the fence `at` of `lower`, if cached, for a scan. Counts the search.
     #[inline]
     pub(super) fn cached(&self, lower: &LowerBlock, at: usize) -> Option<CachedBlock> {
         let found = lower.cached(at);
-        self.storage.cache().count(lower.handle(at).offset, found.is_some());
+        self.storage.cache().count(at, found.is_some());
         found
     }
 }
@@ -554,9 +576,23 @@ impl Deref for FoundBlock {
 
 /// Provides blocks to a lookup. `None` means that the block is not in memory, so that the lookup
 /// cannot continue.
-pub(super) trait Fetch {
+pub(super) trait Fetch<'t> {
     /// The lower index block of `table` for its fence `top`.
-    fn lower<'t>(&mut self, table: &'t Table, top: usize) -> Result<Option<Lower<'t>>>;
+    fn lower(&mut self, table: &'t Table, top: usize) -> Result<Option<Lower<'t>>>;
+
+    /// The position of a place in the index of `table`, and the lower index block there.
+    #[inline(always)]
+    fn position(
+        &mut self,
+        table: &'t Table,
+        key: &[u8],
+        sequence: Sequence,
+    ) -> Result<Option<(Lower<'t>, DataBlockPosition)>>
+    where
+        Self: Sized,
+    {
+        table.position(self, key, sequence)
+    }
 
     /// The data block of the fence `at` of `lower`, which is of `table`.
     fn data_block(&mut self, table: &Table, lower: &LowerBlock, at: usize) -> Result<Option<FoundBlock>>;
@@ -570,15 +606,16 @@ struct ReadThrough<'a> {
     tally: &'a LookupTally,
 }
 
-impl Fetch for ReadThrough<'_> {
+impl<'t> Fetch<'t> for ReadThrough<'_> {
     #[inline]
-    fn lower<'t>(&mut self, table: &'t Table, top: usize) -> Result<Option<Lower<'t>>> {
+    fn lower(&mut self, table: &'t Table, top: usize) -> Result<Option<Lower<'t>>> {
         table.lower_or_read(top, Reader::Get).map(Some)
     }
 
     #[inline]
     fn data_block(&mut self, table: &Table, lower: &LowerBlock, at: usize) -> Result<Option<FoundBlock>> {
-        if let Some(block) = table.cached(lower, at) {
+        if let Some(block) = lower.cached(at) {
+            self.tally.data_block_cached();
             return Ok(Some(FoundBlock::Cached(block)));
         }
         self.tally.data_block_read();

@@ -40,7 +40,7 @@ use crate::entry::{Entry, Query};
 use crate::error::Result;
 use crate::measure;
 use crate::stats::LookupTally;
-use crate::table::{Answer, Blocks, PinnedFilters, SearchProgress, Table};
+use crate::table::{Answer, Approach, Blocks, PinnedFilters, SearchProgress, Table};
 
 /// The filters of a tree, pinned for a few lookups.
 #[derive(Debug)]
@@ -53,6 +53,9 @@ pub enum Candidates<'s, 'q> {
     /// Of those that a filter over the whole tree names.
     Named(NamedRuns<'s, 'q>),
 }
+
+/// Runs whose filters a lookup asks for together with those of other lookups.
+const PREFETCHED_RUNS: usize = 4;
 
 /// Candidates among all runs, by the filters of their tables.
 pub struct AllRuns<'s, 'q> {
@@ -144,6 +147,13 @@ impl Filters {
 }
 
 impl<'s> Candidates<'s, '_> {
+    /// Asks for the memory of filters that [`Candidates::next`] probes.
+    pub fn prefetch(&self) {
+        if let Self::All(all) = self {
+            all.prefetch();
+        }
+    }
+
     /// Returns the next run that may hold the key. Counts filter negatives in `tally`.
     ///
     /// # Errors
@@ -157,6 +167,16 @@ impl<'s> Candidates<'s, '_> {
 }
 
 impl<'s> AllRuns<'s, '_> {
+    /// Asks for the memory of the filters of the first runs.
+    pub fn prefetch(&self) {
+        let runs = Runs { here: self.runs.here.clone(), levels: self.runs.levels.clone() };
+        for run in runs.take(PREFETCHED_RUNS) {
+            if let Some(table) = run.table_of(self.query.key()).and_then(|table| table.if_open()) {
+                table.prefetch_filter(self.filters, self.query);
+            }
+        }
+    }
+
     /// As [`Candidates::next`].
     ///
     /// # Errors
@@ -196,7 +216,7 @@ impl<'s> NamedRuns<'s, '_> {
     }
 }
 
-impl Candidate<'_> {
+impl<'s> Candidate<'s> {
     /// Visits the versions of the key that the query may see, youngest first, until the visitor
     /// breaks: see [`Table::search`].
     ///
@@ -212,6 +232,12 @@ impl Candidate<'_> {
         self.table.search(query, self.is_filtered, tally, visit)
     }
 
+    /// Begins the way to the data block.
+    #[inline]
+    pub fn approach(&self, query: Query<'_>) -> Approach<'s> {
+        self.table.approach(query)
+    }
+
     /// As [`Candidate::search`], with blocks that many lookups read together: see
     /// [`Table::search_from`].
     ///
@@ -221,9 +247,10 @@ impl Candidate<'_> {
         &self,
         blocks: &mut Blocks,
         query: Query<'_>,
+        approach: &mut Approach<'s>,
         visit: &mut dyn FnMut(Entry<'_>, Holder<'_>) -> ControlFlow<()>,
     ) -> Result<SearchProgress> {
-        self.table.search_from(blocks, query, self.is_filtered, visit)
+        self.table.search_from(blocks, query, self.is_filtered, approach, visit)
     }
 }
 

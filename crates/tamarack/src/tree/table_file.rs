@@ -218,6 +218,12 @@ impl TableFile {
         }
     }
 
+    /// Returns the open table, if it is open.
+    #[inline]
+    pub fn if_open(&self) -> Option<&Arc<Table>> {
+        self.opened.get()
+    }
+
     #[cold]
     fn open_now(&self) -> Result<&Arc<Table>> {
         let mut written = self.opening.lock();
