@@ -1,15 +1,22 @@
-//! The paper's figures about codes: 5, 6, 8 and 9, with our code beside.
+//! The paper's figures about codes: 5, 6, 8 and 9, with our code beside; and 11 and 13, about
+//! lookups in a full filter ([`false_positives`], [`rare_buckets`]).
 //!
 //! Each has the paper's axes, a table of all points, and verdicts on what the paper says of it,
 //! which are computed from the points. The paper counts all slots as used here.
+
+mod by_level;
+mod false_positives;
+mod rare_buckets;
 
 use tamarack_model::filter::chucky::{code_length_limit, combination_entropy, entropy_limit};
 
 use crate::compare::FREQUENT_SHARE;
 use crate::huffman::{self, entropy};
 use crate::lengths::{Fit, overflowing, rate};
-use crate::plot::{Curve, Plot};
+use crate::plot::{Curve, Plot, Scale};
 use crate::tree::{Distribution, Tree, Type, average_length};
+
+pub use by_level::Effort;
 
 /// A figure of the paper.
 pub struct Figure {
@@ -29,8 +36,9 @@ pub struct Verdict {
     pub because: String,
 }
 
-pub fn all() -> Vec<Figure> {
-    vec![figure_5(), figure_6(), figure_8(), figure_9()]
+pub fn all(effort: Effort) -> Vec<Figure> {
+    let (figure_11, figure_13) = (false_positives::figure_11(effort), rare_buckets::figure_13(effort));
+    vec![figure_5(), figure_6(), figure_8(), figure_9(), figure_11, figure_13]
 }
 
 /// The slots of the buckets of our code in figures 5 and 6: buckets have 64 bits.
@@ -46,7 +54,7 @@ fn steps(values: &[f64]) -> impl Iterator<Item = f64> {
 }
 
 fn curve(name: &'static str, series: usize, dashes: usize, across: &[f64], up: &[f64]) -> Curve {
-    Curve { name, series, dashes, points: across.iter().copied().zip(up.iter().copied()).collect() }
+    Curve { name, series, dashes, points: across.iter().copied().zip(up.iter().copied()).collect(), marks: None }
 }
 
 /// A table with a column for each curve.
@@ -109,8 +117,9 @@ fn figure_5() -> Figure {
             name: "fig5",
             title: "Chucky, Fig. 5: bits for each level ID, by levels",
             across: "levels",
+            across_scale: Scale::Linear,
             up: "bits for each level ID",
-            logarithmic: false,
+            up_scale: Scale::Linear,
             curves: vec![
                 curve("ours, four slots", 0, 0, &levels, &own),
                 curve("Huffman", 1, 0, &levels, &huffman),
@@ -187,8 +196,9 @@ fn figure_6() -> Figure {
             name: "fig6",
             title: "Chucky, Fig. 6: bits for each level ID, by size ratio",
             across: "size ratio T",
+            across_scale: Scale::Linear,
             up: "bits for each level ID",
-            logarithmic: false,
+            up_scale: Scale::Linear,
             curves: vec![
                 curve("ours, four slots", 0, 0, &ratios, &own),
                 curve("Huffman, single LIDs", 1, 0, &ratios, &one),
@@ -269,6 +279,7 @@ fn figure_8() -> Figure {
         series: 0,
         dashes: 0,
         points: sizes.iter().copied().zip(own.iter().copied()).filter(|(slots, _)| shown(slots)).collect(),
+        marks: None,
     };
     Figure {
         about: "Lazy leveling with T = 5 and six levels, the paper's default. Ours fills buckets of 64 bits, so its length is what whole bits of fingerprints leave.".to_owned(),
@@ -276,8 +287,9 @@ fn figure_8() -> Figure {
             name: "fig8",
             title: "Chucky, Fig. 8: bits for each level ID, by LIDs that are coded together",
             across: "LIDs in a permutation or combination",
+            across_scale: Scale::Linear,
             up: "bits for each level ID",
-            logarithmic: false,
+            up_scale: Scale::Linear,
             curves: vec![
                 own_curve,
                 curve("Huffman, permutations", 3, 0, &sizes, &permutations),
@@ -396,7 +408,7 @@ fn figure_9() -> Figure {
     let ratios = range(beside_aligned.iter().map(|(own, aligned)| own.rate / aligned.rate));
     // A logarithmic axis has no place for 0.
     let on_axis = |method: &'static str| of(method).map(|point| (point.overflowing.max(1e-7), point.bits)).collect();
-    let shown = |name, series, dashes| Curve { name, series, dashes, points: on_axis(name) };
+    let shown = |name, series, dashes| Curve { name, series, dashes, points: on_axis(name), marks: None };
     let shortest = points.iter().map(|point| point.overflowing).fold(1e-6, f64::min).max(1e-7);
     let row = |point: &Point| {
         let lengths: Vec<String> = point.lengths.iter().map(u32::to_string).collect();
@@ -435,14 +447,21 @@ fn figure_9() -> Figure {
             name: "fig9",
             title: "Chucky, Fig. 9: fingerprints and overflowing buckets",
             across: "share of buckets that overflow",
+            across_scale: Scale::Logarithmic,
             up: "mean bits of a fingerprint",
-            logarithmic: true,
+            up_scale: Scale::Linear,
             curves: vec![
                 shown(OWN, 0, 0),
                 shown(ALIGNED, 1, 0),
                 shown(MALLEABLE, 2, 0),
                 shown(UNIFORM, 3, 0),
-                Curve { name: "most, Eq. 13", series: 1, dashes: 2, points: vec![(shortest, most), (0.5, most)] },
+                Curve {
+                    name: "most, Eq. 13",
+                    series: 1,
+                    dashes: 2,
+                    points: vec![(shortest, most), (0.5, most)],
+                    marks: None,
+                },
             ],
         },
         header: header.map(str::to_owned).into(),
@@ -499,7 +518,7 @@ mod tests {
     /// Each figure has points and verdicts with numbers. Those of the paper's example are its own.
     #[test]
     fn figures_have_points() {
-        let figures = all();
+        let figures = all(Effort { buckets: 1_021, lookups: 4_096, rare_buckets: 1.0 });
         for figure in &figures {
             assert!(figure.rows.iter().all(|row| row.len() == figure.header.len()), "{}", figure.plot.name);
             assert!(figure.verdicts.iter().all(|verdict| !verdict.because.contains("NaN")), "{}", figure.plot.name);

@@ -205,7 +205,7 @@ pub fn rate(shares: &[f64], lengths: &[u32]) -> f64 {
 }
 
 /// The most probable combinations, until they have this share (the paper's C_freq).
-fn frequent(types: &[Type], share: f64) -> Vec<usize> {
+pub fn frequent(types: &[Type], share: f64) -> Vec<usize> {
     let mut order: Vec<usize> = (0..types.len()).collect();
     order.sort_by(|&a, &b| types[b].probability.total_cmp(&types[a].probability));
     let mut missing = share;

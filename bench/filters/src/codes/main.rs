@@ -1,6 +1,6 @@
 //! Codes of level IDs (LIDs) in a filter over the whole tree (Chucky, SIGMOD 2021): our code of
 //! groups beside those of the paper, in bits, false positives and time; and the paper's figures 5,
-//! 6, 8 and 9.
+//! 6, 8, 9, 11 and 13.
 //!
 //! ```sh
 //! cargo run --release -p filters --bin codes      # a report in results/, a minute or two
@@ -10,6 +10,7 @@
 //! * [`huffman`]: Huffman's code over symbols of which many are equally probable.
 //! * [`lengths`]: fingerprint lengths: Algorithm 1, and the fewest false positives (Eq. 14 and 15).
 //! * [`arithmetic`]: an arithmetic coder of a bucket's LIDs.
+//! * [`table`]: a full cuckoo table of a tree's entries, and lookups in it.
 //! * [`twins`]: buckets in the paper's codes, with tables and with a Huffman tree.
 //! * [`compare`], [`time`], [`figures`]: what is compared; [`plot`], [`report`]: how it is shown.
 
@@ -20,6 +21,7 @@ mod huffman;
 mod lengths;
 mod plot;
 mod report;
+mod table;
 mod time;
 mod tree;
 mod twins;
@@ -29,6 +31,7 @@ use std::fs;
 use common::machine;
 use common::words::Words;
 
+use crate::figures::Effort;
 use crate::report::Circumstances;
 use crate::tree::{POLICIES, SLOTS, Tree};
 
@@ -55,7 +58,7 @@ fn main() -> std::io::Result<()> {
             rows.push(compare::row(policy, tree, slots));
         }
     }
-    let figures = figures::all();
+    let figures = figures::all(Effort::REPORT);
     let path = words.report("chucky-codes-");
     let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     for figure in &figures {

@@ -29,7 +29,7 @@ pub fn markdown(
         "# Chucky: codes of level IDs, {date}\n\n\
          * Machine: {machine}. Commit {commit}. Load average over one minute before the times were measured: {load:.1}.\n\
          * Command, in `bench/`: `{command}`\n\
-         * Everything but times and the arithmetic coder's bits is computed exactly, and the same on every machine.\n\n\
+         * Everything but times is the same on every machine. The arithmetic coder's bits and figures 11 and 13 are measured with fixed seeds; all else is computed exactly.\n\n\
          Trees are full, in buckets of 64 bits. *Ours* is the group code of this full tree alone; *as the engine makes it*, the code for all \
          states that the tree goes through while it grows, with spare classes and one for late runs, in the full tree. Slots are \
          used to the load that insertions reach (0.95 to 0.975), and empty ones have level ID (LID) 0 in all codes.\n\n"
