@@ -11,14 +11,14 @@
 //! arrivals                              b ✓ d → W (requested next)  …
 //! ```
 //!
-//! Keys begin in groups, whose ways to their data blocks ([`Approach`]) go side by side, so that they
-//! wait for memory together.
-//!
 //! So the device is busy from the first keys to the last, and the computation for one key overlaps
 //! the reads of others. A key reads from one run at a time. Reading from all runs at once would
 //! read what a younger run makes needless: with filters, which exclude nearly all runs without the
 //! key, the first block decides nearly all keys, and little latency is left to save; without
 //! filters, every key would be read in every run. A block that several keys need is read once.
+//!
+//! Keys begin in groups, whose ways to their data blocks ([`Approach`]) go side by side: they wait
+//! for memory together.
 //!
 //! Tests: `tests/suite/reads.rs` counts reads and time; lockstep histories compare with single
 //! lookups.
@@ -178,7 +178,7 @@ impl Lookups<'_> {
             for _ in 0..Approach::STEPS {
                 for &at in &searching[..coming] {
                     if let Some(KeySearch { here: Some((_, approach)), .. }) = &mut self.searches[at] {
-                        approach.step(self.queries[at]);
+                        approach.step();
                     }
                 }
             }

@@ -8,6 +8,9 @@
 //!          run 4: lacks a block ──┘                  └─► decoded     ┘
 //! ```
 //!
+//! Before that, the ways to the blocks of all runs that are in memory go side by side
+//! ([`Approach`]), so that a seek waits for memory about as long as for one run.
+//!
 //! So a seek takes about as long as one read, however many runs there are. A lower index block that
 //! is not cached is read first, while the reads of other runs continue. If a read fails here, the
 //! cursor repeats it by itself, and that failure is returned.
@@ -32,7 +35,7 @@ use crate::format::key_range::KeyRange;
 use crate::memory::{self, Charge};
 use crate::merge::{MergedSource, SeekTarget, Source};
 use crate::stats::{LookupCounters, LookupKind, Reader};
-use crate::table::{ReadPolicy, ScanVolume};
+use crate::table::{Approach, ReadPolicy, ScanVolume};
 use crate::tree::memtable_or_run::{MemtableOrRun, waiting};
 use crate::tree::run::{RunCursor, RunVolume};
 use crate::tree::state::State;
@@ -74,8 +77,9 @@ impl StateSource {
         if let Some(range_delete) = state.tree().range_deletes().first() {
             match *range_delete {}
         }
-        let runs = runs().map(|run| run.cursor(ReadPolicy::Cached).sharing(&volume, &all).into());
-        let parts: Vec<_> = memtables().map(|memtable| memtable.cursor().into()).chain(runs).collect();
+        let mut parts = Vec::with_capacity(memtables().count() + runs().count());
+        parts.extend(memtables().map(|memtable| memtable.cursor().into()));
+        parts.extend(runs().map(|run| run.cursor(ReadPolicy::Cached).sharing(&volume, &all).into()));
         let charge = Charge::to(state.active.account(), memory::MemoryPart::Cursors, parts.len() * CURSOR_BYTES);
         Ok(Self { merged: MergedSource::new(parts)?, volume, lookups: lookups.clone(), _charge: charge })
     }
@@ -135,16 +139,40 @@ fn forget(parts: &mut [MemtableOrRun]) {
 
 /// Reads concurrently the blocks that these runs need to seek to `place`, or to continue from their
 /// cuts.
-fn read_for(runs: Vec<&mut RunCursor>, place: Option<SeekTarget<'_>>) {
+fn read_for(mut runs: Vec<&mut RunCursor>, place: Option<SeekTarget<'_>>) {
     // A single run reads by itself.
     if runs.len() < 2 {
         return;
+    }
+    if let Some(place) = place {
+        approach_all(&mut runs, place);
     }
     let mut seek = Seek { place, runs, prepared: 0, to_read: VecDeque::new(), reading: Vec::new() };
     if seek.find_read()
         && let Some(storage) = seek.runs[seek.to_read[0]].storage().cloned()
     {
         storage.read_queue(Reader::Scan, &mut seek);
+    }
+}
+
+/// Runs whose ways go side by side.
+const GROUP: usize = 16;
+
+/// Finds the data block of a seek in each run whose index is in memory, and brings what the seek
+/// looks at into the processor's caches, for all runs at once.
+fn approach_all(runs: &mut [&mut RunCursor], place: SeekTarget<'_>) {
+    for group in runs.chunks_mut(GROUP) {
+        let mut ways = [const { None }; GROUP];
+        for (way, run) in ways.iter_mut().zip(&*group) {
+            *way = run.begin_approach(place);
+        }
+        for _ in 0..Approach::STEPS {
+            ways.iter_mut().flatten().for_each(|(_, approach)| approach.step());
+        }
+        let known = ways.map(|way| way.and_then(|(slice, approach)| Some((slice, approach.fences()?))));
+        for (run, known) in group.iter_mut().zip(known) {
+            run.know(known);
+        }
     }
 }
 

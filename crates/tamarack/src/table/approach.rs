@@ -1,5 +1,5 @@
-//! [`Approach`]: the way of a lookup to its data block, in steps, so that many lookups wait for
-//! memory together.
+//! [`Approach`]: the way of a lookup or a seek to its data block, in steps, so that many lookups,
+//! or the seeks of a scan in all runs, wait for memory together.
 //!
 //! ```text
 //! step   0               1               2               3               4
@@ -14,28 +14,37 @@
 //! Where the processor's caches hold little of the data, a lookup mostly waits for one place in
 //! memory after another. Each step looks only at what the step before has asked for
 //! ([`prefetch`]), and asks for what comes next. The search itself follows the last step; it takes
-//! over the position in the index.
+//! over the position in the index. "A lookup" here is a seek, too.
 //!
 //! An approach reads nothing and changes no result: where blocks are not in memory it ends, and the
 //! search reads them as without it.
 //!
 //! Tests: `tests/suite/reads.rs` and lockstep histories compare `multi_get` with single lookups;
-//! `examples/multi_get.rs` measures.
+//! `examples/multi_get.rs` measures. Cursors compare the position with what they would find.
 
 use tamarack_env::prefetch_shared;
 
 use super::index::{DataBlockPosition, Lower};
 use super::reader::Table;
 use crate::cache::SharedLower;
-use crate::entry::{Query, Sequence};
+use crate::entry::Sequence;
 
 /// A lookup that approaches its data block in a table.
 #[derive(Debug)]
 pub struct Approach<'t> {
     table: &'t Table,
-    /// The sequence of the query as the file has it.
+    key: &'t [u8],
+    /// The sought sequence as the file has it.
     sequence: Sequence,
     at: At<'t>,
+}
+
+/// A lower index block, with its fence in the top index, and a data block below it.
+#[derive(Debug)]
+struct Way<'t> {
+    top: usize,
+    lower: &'t SharedLower,
+    position: DataBlockPosition,
 }
 
 /// How far it has got.
@@ -45,12 +54,13 @@ enum At<'t> {
     Lower(usize, &'t SharedLower),
     /// At its fences.
     Fences(usize, &'t SharedLower),
-    /// At the slot of a data block, then at the block.
-    Slot(&'t SharedLower, DataBlockPosition),
-    Block(&'t SharedLower, DataBlockPosition),
+    /// At the slot of a data block.
+    Slot(Way<'t>),
     /// At the data block.
-    There(&'t SharedLower, DataBlockPosition),
-    /// A block is not in memory, or not for certain.
+    Block(Way<'t>),
+    /// At its entries, or at the empty slot.
+    There(Way<'t>),
+    /// A lower index block is not in memory, or not for certain.
     Nowhere,
 }
 
@@ -60,9 +70,8 @@ impl<'t> Approach<'t> {
 
     /// Step 0.
     #[inline]
-    pub(super) fn begin(table: &'t Table, query: Query<'_>) -> Self {
-        let sequence = table.sequence_in_file(query);
-        let top = table.index.top().floor(query.key(), sequence);
+    pub(super) fn begin(table: &'t Table, key: &'t [u8], sequence: Sequence) -> Self {
+        let top = table.index.top().floor(key, sequence);
         let at = match table.index.resident(top) {
             Some(lower) => {
                 prefetch_shared(lower);
@@ -71,34 +80,34 @@ impl<'t> Approach<'t> {
             // It could leave the cache.
             None => At::Nowhere,
         };
-        Self { table, sequence, at }
+        Self { table, key, sequence, at }
     }
 
     /// The next step. No effect after the last one.
     #[inline]
-    pub fn step(&mut self, query: Query<'_>) {
+    pub fn step(&mut self) {
         self.at = match std::mem::replace(&mut self.at, At::Nowhere) {
             At::Lower(top, lower) => {
                 lower.prefetch();
                 At::Fences(top, lower)
             }
             At::Fences(top, lower) => {
-                let position = self.table.index.find(top, lower, query.key(), self.sequence);
+                let position = self.table.index.find(top, lower, self.key, self.sequence);
                 lower.prefetch_slot(position.at);
-                At::Slot(lower, position)
+                At::Slot(Way { top, lower, position })
             }
-            At::Slot(lower, position) => match lower.peek(position.at) {
+            At::Slot(way) => match way.lower.peek(way.position.at) {
                 Some(block) => {
                     prefetch_shared(&block);
-                    At::Block(lower, position)
+                    At::Block(way)
                 }
-                None => At::There(lower, position),
+                None => At::There(way),
             },
-            At::Block(lower, position) => {
-                if let Some(block) = lower.peek(position.at) {
-                    block.prefetch(query.key());
+            At::Block(way) => {
+                if let Some(block) = way.lower.peek(way.position.at) {
+                    block.prefetch(self.key);
                 }
-                At::There(lower, position)
+                At::There(way)
             }
             at @ (At::There(..) | At::Nowhere) => at,
         };
@@ -108,8 +117,26 @@ impl<'t> Approach<'t> {
     #[inline]
     pub(super) fn take(&mut self, table: &Table) -> Option<(Lower<'t>, DataBlockPosition)> {
         match std::mem::replace(&mut self.at, At::Nowhere) {
-            At::There(lower, position) if std::ptr::eq(self.table, table) => Some((Lower::Resident(lower), position)),
+            At::There(Way { lower, position, .. }) if std::ptr::eq(self.table, table) => {
+                Some((Lower::Resident(lower), position))
+            }
             _ => None,
         }
     }
+
+    /// The fences in the top index and in the lower index block where it has got to, if it has.
+    #[inline]
+    pub fn fences(&self) -> Option<PlaceInIndex> {
+        match &self.at {
+            At::There(Way { top, position, .. }) => Some(PlaceInIndex { top: *top, at: position.at }),
+            _ => None,
+        }
+    }
+}
+
+/// A fence in the top index, and one in its lower index block.
+#[derive(Clone, Copy, Debug)]
+pub struct PlaceInIndex {
+    pub(super) top: usize,
+    pub(super) at: usize,
 }

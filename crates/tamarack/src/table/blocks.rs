@@ -162,8 +162,8 @@ impl<'t> Fetch<'t> for Approached<'_, 't> {
 impl Table {
     /// Begins the way of a lookup to its data block.
     #[inline]
-    pub fn approach(&self, query: Query<'_>) -> Approach<'_> {
-        Approach::begin(self, query)
+    pub fn approach<'t>(&'t self, query: Query<'t>) -> Approach<'t> {
+        Approach::begin(self, query.key(), self.sequence_in_file(query))
     }
 
     /// As [`Table::search`], but never blocks on a read; takes over from the `approach`, if that is

@@ -22,6 +22,7 @@ use std::sync::Arc;
 
 use tamarack_env::{ByteBuffer, ReadRequest};
 
+use super::approach::{Approach, PlaceInIndex};
 use super::index::Lower;
 use super::lower::LOWER_BYTES;
 use super::reader::Table;
@@ -99,8 +100,8 @@ struct PendingRead {
 pub struct Pieces {
     policy: ReadPolicy,
     window: Window,
-    /// Lower index blocks, where they are read past the cache.
-    lower: Window,
+    /// Lower index blocks, once some were read past the cache.
+    lower: Option<Box<Window>>,
     growth: ReadGrowth,
     volume: Arc<ScanVolume>,
 }
@@ -119,13 +120,7 @@ impl Pieces {
             ReadPolicy::Cached => Reader::Scan,
             ReadPolicy::Sequential => Reader::Compaction,
         };
-        Self {
-            policy,
-            window: Window::new(reader),
-            lower: Window::new(reader),
-            growth: ReadGrowth::new(share, &volume),
-            volume,
-        }
+        Self { policy, window: Window::new(reader), lower: None, growth: ReadGrowth::new(share, &volume), volume }
     }
 
     /// The lower index block of the fence `top`.
@@ -138,7 +133,9 @@ impl Pieces {
         }
         let handle = &table.index.top().handle(top);
         let ahead_bytes = (LOWER_BYTES as usize).min(table.storage.account().piece_bytes());
-        let block = self.lower.block_or_read(table, handle, Direction::Forward, ahead_bytes, ByteBuffer::new())?;
+        let window = self.lower.get_or_insert_with(|| Box::new(Window::new(Reader::Compaction)));
+        window.move_to(table);
+        let block = window.block_or_read(table, handle, Direction::Forward, ahead_bytes, ByteBuffer::new())?;
         table.decode_lower(top, &block, Reader::Compaction)
     }
 
@@ -404,6 +401,12 @@ impl Table {
         (key, sequence.without_base(self.meta.sequence_base))
     }
 
+    /// Begins the way of a seek to its data block.
+    pub fn approach_place<'t>(&'t self, place: (&'t [u8], Sequence)) -> Approach<'t> {
+        let (key, sequence) = self.place_in_file(place);
+        Approach::begin(self, key, sequence)
+    }
+
     /// Returns a cursor over all entries.
     pub fn cursor(self: &Arc<Self>, read: ReadPolicy) -> TableCursor {
         self.cursor_with(Pieces::new(read, Arc::default(), RunShare::default()))
@@ -429,7 +432,6 @@ impl Table {
     /// Returns a cursor over all entries that continues the read-ahead of another one.
     pub fn cursor_with(self: &Arc<Self>, mut pieces: Pieces) -> TableCursor {
         pieces.window.move_to(self);
-        pieces.lower.move_to(self);
         let table = Arc::clone(self);
         TableCursor {
             base: table.meta.sequence_base,
@@ -504,8 +506,9 @@ impl TableCursor {
 
     /// Does the work of a seek to `place` without reading. Returns true if a block is missing that
     /// [`TableCursor::request`] would read; another one may be missing after that. The cursor has
-    /// no position until the seek, which must be to the same place.
-    pub fn prepare(&mut self, place: SeekTarget<'_>) -> Result<bool> {
+    /// no position until the seek, which must be to the same place. `known` is where the index has
+    /// it, if the caller knows.
+    pub fn prepare(&mut self, place: SeekTarget<'_>, known: Option<PlaceInIndex>) -> Result<bool> {
         self.data.leave();
         self.is_prepared = false;
         let place = match place {
@@ -513,11 +516,16 @@ impl TableCursor {
             SeekTarget::Before(key, sequence) => SeekTarget::Before(key, sequence.without_base(self.base)),
             end => end,
         };
-        let (top, direction) = match place {
-            SeekTarget::First => (0, Direction::Forward),
-            SeekTarget::Last => (self.table.index.top().len() - 1, Direction::Backward),
-            SeekTarget::From(key, sequence) => (self.table.index.top().floor(key, sequence), Direction::Forward),
-            SeekTarget::Before(key, sequence) => (self.table.index.top().floor(key, sequence), Direction::Backward),
+        let fences = self.table.index.top();
+        let top = match (known, place) {
+            (Some(known), _) => known.top,
+            (None, SeekTarget::First) => 0,
+            (None, SeekTarget::Last) => fences.len() - 1,
+            (None, SeekTarget::From(key, sequence) | SeekTarget::Before(key, sequence)) => fences.floor(key, sequence),
+        };
+        let direction = match place {
+            SeekTarget::First | SeekTarget::From(..) => Direction::Forward,
+            SeekTarget::Last | SeekTarget::Before(..) => Direction::Backward,
         };
         let handle = self.table.index.top().handle(top);
         let at_hand = self.stands_below(top) || self.table.lower(top).is_some();
@@ -527,10 +535,13 @@ impl TableCursor {
             return Ok(true);
         }
         let lower = self.load_lower(top)?;
-        lower.at = match place {
-            SeekTarget::First => 0,
-            SeekTarget::Last => lower.fences.len() - 1,
-            SeekTarget::From(key, sequence) | SeekTarget::Before(key, sequence) => lower.fences.floor(key, sequence),
+        lower.at = match (known, place) {
+            (Some(known), _) => known.at,
+            (None, SeekTarget::First) => 0,
+            (None, SeekTarget::Last) => lower.fences.len() - 1,
+            (None, SeekTarget::From(key, sequence) | SeekTarget::Before(key, sequence)) => {
+                lower.fences.floor(key, sequence)
+            }
         };
         self.is_prepared = true;
         let lower = self.lower.as_ref().expect("it was loaded now or before");

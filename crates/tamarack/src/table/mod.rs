@@ -36,7 +36,7 @@ mod verify;
 mod window;
 mod written;
 
-pub use approach::Approach;
+pub use approach::{Approach, PlaceInIndex};
 pub use behind::{UnsyncedTable, WriteBehind};
 pub use blocks::{BlockName, Blocks, Lacking, SearchProgress};
 pub use builder::{TableBuilder, TableSettings};

@@ -234,7 +234,7 @@ impl<'s> Candidate<'s> {
 
     /// Begins the way to the data block.
     #[inline]
-    pub fn approach(&self, query: Query<'_>) -> Approach<'s> {
+    pub fn approach(&self, query: Query<'s>) -> Approach<'s> {
         self.table.approach(query)
     }
 

@@ -40,7 +40,9 @@ use crate::error::Result;
 use crate::format::SharedBlock;
 use crate::format::edit::{KeyRange, RunId};
 use crate::merge::{SeekTarget, Source};
-use crate::table::{LeftValue, Pieces, ReadPolicy, RunShare, ScanVolume, TableCursor, TableStorage};
+use crate::table::{
+    Approach, LeftValue, Pieces, PlaceInIndex, ReadPolicy, RunShare, ScanVolume, TableCursor, TableStorage,
+};
 
 /// A sorted run.
 #[derive(Clone, Debug)]
@@ -129,6 +131,7 @@ impl Run {
             waiting: None,
             left: None,
             pieces: None,
+            known: None,
         }
     }
 
@@ -224,7 +227,9 @@ pub struct RunCursor {
     /// The value that the last step backward left, if that left the slice as well.
     left: Option<LeftValue>,
     /// The read-ahead of an earlier cursor; see [`RunCursor::continuing`].
-    pieces: Option<Pieces>,
+    pieces: Option<Box<Pieces>>,
+    /// Where the seek that is being prepared leads: a slice, and a place in its index.
+    known: Option<(usize, PlaceInIndex)>,
 }
 
 /// A slice of the run, with a cursor on one of its entries.
@@ -288,14 +293,36 @@ impl RunCursor {
         self
     }
 
+    /// Begins the way of a seek to its data block, if the table is open: see [`Approach`]. Also
+    /// returns the index of the slice.
+    pub fn begin_approach<'a>(&'a self, place: SeekTarget<'a>) -> Option<(usize, Approach<'a>)> {
+        let (index, slice) = self.slice_at(place)?;
+        if self.may_wait && slice.begins_behind_cut(place) {
+            return None;
+        }
+        let (SeekTarget::From(key, sequence) | SeekTarget::Before(key, sequence)) = slice.place_in_table(place) else {
+            return None;
+        };
+        Some((index, slice.table().if_open()?.approach_place((key, sequence))))
+    }
+
+    /// Says where an approach has got to, for [`RunCursor::prepare`], which must be called next.
+    pub fn know(&mut self, known: Option<(usize, PlaceInIndex)>) {
+        self.known = known;
+    }
+
     /// Prepares a seek to `place`, without reading blocks: see [`TableCursor::prepare`]. Opens the
     /// table. The next seek must be to the same place.
     ///
     /// # Errors
     /// Errors that the seek would return as well.
     pub fn prepare(&mut self, place: SeekTarget<'_>) -> Result<bool> {
+        if let Some((index, known)) = self.known.take() {
+            self.waiting = None;
+            return self.enter(index, |here| here.cursor.prepare(here.slice.place_in_table(place), Some(known)));
+        }
         let Some(index) = self.approach(place) else { return Ok(false) };
-        self.enter(index, |here| here.cursor.prepare(here.slice.place_in_table(place)))
+        self.enter(index, |here| here.cursor.prepare(here.slice.place_in_table(place), None))
     }
 
     /// As [`RunCursor::prepare`], for [`RunCursor::go_on`], which must be called next.
@@ -304,7 +331,7 @@ impl RunCursor {
     /// Errors that it would return as well.
     pub fn prepare_to_go_on(&mut self) -> Result<bool> {
         let Some(Waiting { index, is_forward }) = self.waiting else { return Ok(false) };
-        self.enter(index, |here| here.cursor.prepare(here.slice.end_place(is_forward)))
+        self.enter(index, |here| here.cursor.prepare(here.slice.end_place(is_forward), None))
     }
 
     /// Continues from the cut at which it waits to the first entry behind it, or to the next cut;
@@ -332,7 +359,7 @@ impl RunCursor {
     /// [`RunCursor::input_of`].
     #[must_use]
     pub fn continuing(mut self, pieces: Option<Pieces>) -> Self {
-        self.pieces = pieces.map(|pieces| pieces.of(&self.volume));
+        self.pieces = pieces.map(|pieces| Box::new(pieces.of(&self.volume)));
         self
     }
 
@@ -437,7 +464,7 @@ impl RunCursor {
     fn enter<T>(&mut self, index: usize, go: impl FnOnce(&mut CursorPlace) -> Result<T>) -> Result<T> {
         if self.place.as_ref().is_none_or(|place| place.index != index) {
             let pieces = self.place.take().map(|place| place.cursor.into_pieces());
-            let pieces = pieces.or_else(|| self.pieces.take());
+            let pieces = pieces.or_else(|| self.pieces.take().map(|pieces| *pieces));
             let pieces = pieces.unwrap_or_else(|| Pieces::new(self.read, self.volume.clone(), self.share));
             let slice = self.run.slices.get(index).expect("there is a slice with that index").clone();
             let cursor = slice.table().open()?.cursor_with(pieces);
