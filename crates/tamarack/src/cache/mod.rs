@@ -303,11 +303,11 @@ impl BlockCache {
         }
     }
 
-    /// Counts a search of a scan for the data block of the fence `at`, and whether it was cached.
-    /// Lookups count in their tallies.
+    /// Counts a search of a scan for a data block, and whether it was cached. Scans with different
+    /// numbers do not wait for each other's cache lines. Lookups count in their tallies.
     #[inline]
-    pub fn count(&self, at: usize, found: bool) {
-        let counters = &self.counters[at % STRIPES];
+    pub fn count(&self, scan: usize, found: bool) {
+        let counters = &self.counters[scan % STRIPES];
         let counter = if found { &counters.hits } else { &counters.misses };
         counter.fetch_add(1, Ordering::Relaxed);
     }

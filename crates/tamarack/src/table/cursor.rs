@@ -30,7 +30,7 @@ use super::storage::TableStorage;
 use super::window::{
     Direction, FIRST_BYTES_OF_MOST, ReadGrowth, RunShare, SEQUENTIAL_BYTES, ScanVolume, Window, piece_in,
 };
-use crate::cache::SharedLower;
+use crate::cache::{CachedBlock, LowerBlock, SharedLower};
 use crate::entry::{Entry, Sequence};
 use crate::error::Result;
 use crate::format::SharedBlock;
@@ -202,7 +202,7 @@ impl Pieces {
     /// The data block once more after its release.
     fn released_data_block(&mut self, table: &Table, lower: &IndexPosition) -> Result<SharedBlock> {
         if self.policy == ReadPolicy::Cached
-            && let Some(block) = table.cached(&lower.fences, lower.at)
+            && let Some(block) = table.cached(&lower.fences, lower.at, &self.volume)
         {
             return Ok(block.clone());
         }
@@ -232,7 +232,7 @@ impl Pieces {
         let ahead_bytes = if self.window.holds(handle) {
             self.growth.arrived(&self.volume, handle.bytes);
             0
-        } else if let Some(block) = table.cached(&lower.fences, lower.at) {
+        } else if let Some(block) = table.cached(&lower.fences, lower.at, &self.volume) {
             return Ok(block.clone());
         } else if table.storage.account().scans_are_many() {
             // Just the block, whatever the seek has read.
@@ -401,6 +401,16 @@ impl Table {
         (key, sequence.without_base(self.meta.sequence_base))
     }
 
+    /// The data block of the fence `at` of `lower`, if cached, for a scan that shares `volume`.
+    /// Counts the search.
+    #[inline]
+    fn cached(&self, lower: &LowerBlock, at: usize, volume: &Arc<ScanVolume>) -> Option<CachedBlock> {
+        let found = lower.cached(at);
+        // Scans of two threads have memory of different arenas.
+        self.storage.cache().count(Arc::as_ptr(volume).addr() / size_of::<ScanVolume>(), found.is_some());
+        found
+    }
+
     /// Begins the way of a seek to its data block.
     pub fn approach_place<'t>(&'t self, place: (&'t [u8], Sequence)) -> Approach<'t> {
         let (key, sequence) = self.place_in_file(place);
@@ -549,7 +559,7 @@ impl TableCursor {
         if self.data.holds(&handle) || self.pieces.window.holds(&handle) {
             return Ok(false);
         }
-        if let Some(block) = self.table.cached(&lower.fences, lower.at) {
+        if let Some(block) = self.table.cached(&lower.fences, lower.at, &self.pieces.volume) {
             self.data.stand_before(&handle, block.clone());
             return Ok(false);
         }

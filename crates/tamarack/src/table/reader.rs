@@ -467,14 +467,6 @@ impl Table {
         let _turn = self.storage.large_reads().admit(handle.bytes as u64);
         Ok(self.storage.share(self.file.read_block(handle, reader)?))
     }
-
-    /// The data block of the fence `at` of `lower`, if cached, for a scan. Counts the search.
-    #[inline]
-    pub(super) fn cached(&self, lower: &LowerBlock, at: usize) -> Option<CachedBlock> {
-        let found = lower.cached(at);
-        self.storage.cache().count(at, found.is_some());
-        found
-    }
 }
 
 impl Drop for Table {

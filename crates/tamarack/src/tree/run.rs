@@ -39,6 +39,7 @@ use crate::entry::{Entry, Sequence};
 use crate::error::Result;
 use crate::format::SharedBlock;
 use crate::format::edit::{KeyRange, RunId};
+use crate::format::key_range::Key;
 use crate::merge::{SeekTarget, Source};
 use crate::table::{
     Approach, LeftValue, Pieces, PlaceInIndex, ReadPolicy, RunShare, ScanVolume, TableCursor, TableStorage,
@@ -232,11 +233,14 @@ pub struct RunCursor {
     known: Option<(usize, PlaceInIndex)>,
 }
 
-/// A slice of the run, with a cursor on one of its entries.
+/// A cursor on one of the entries of a slice.
 #[derive(Debug)]
 struct CursorPlace {
+    /// The index of the slice in the run.
     index: usize,
-    slice: Slice,
+    /// The bounds of the slice, where it is cut.
+    from: Option<Key>,
+    to: Option<Key>,
     cursor: TableCursor,
 }
 
@@ -252,7 +256,7 @@ impl CursorPlace {
     /// waits at one.
     #[inline]
     fn is_before_end(&self) -> bool {
-        match self.slice.to() {
+        match &self.to {
             None => self.cursor.stands(),
             Some(to) => self.cursor.key().is_some_and(|key| key < &**to),
         }
@@ -262,7 +266,7 @@ impl CursorPlace {
     /// waits at one.
     #[inline]
     fn is_after_begin(&self) -> bool {
-        match self.slice.from() {
+        match &self.from {
             None => self.cursor.stands(),
             Some(from) => self.cursor.key().is_some_and(|key| &**from <= key),
         }
@@ -319,10 +323,10 @@ impl RunCursor {
     pub fn prepare(&mut self, place: SeekTarget<'_>) -> Result<bool> {
         if let Some((index, known)) = self.known.take() {
             self.waiting = None;
-            return self.enter(index, |here| here.cursor.prepare(here.slice.place_in_table(place), Some(known)));
+            return self.enter(index, |slice, cursor| cursor.prepare(slice.place_in_table(place), Some(known)));
         }
         let Some(index) = self.approach(place) else { return Ok(false) };
-        self.enter(index, |here| here.cursor.prepare(here.slice.place_in_table(place), None))
+        self.enter(index, |slice, cursor| cursor.prepare(slice.place_in_table(place), None))
     }
 
     /// As [`RunCursor::prepare`], for [`RunCursor::go_on`], which must be called next.
@@ -331,7 +335,7 @@ impl RunCursor {
     /// Errors that it would return as well.
     pub fn prepare_to_go_on(&mut self) -> Result<bool> {
         let Some(Waiting { index, is_forward }) = self.waiting else { return Ok(false) };
-        self.enter(index, |here| here.cursor.prepare(here.slice.end_place(is_forward), None))
+        self.enter(index, |slice, cursor| cursor.prepare(slice.end_place(is_forward), None))
     }
 
     /// Continues from the cut at which it waits to the first entry behind it, or to the next cut;
@@ -343,7 +347,7 @@ impl RunCursor {
         let Some(Waiting { index, is_forward }) = self.waiting.take() else {
             return if self.place.is_some() { self.step(|place| place.cursor.go_on()) } else { Ok(()) };
         };
-        self.enter(index, |here| here.cursor.seek_to(here.slice.end_place(is_forward)))?;
+        self.enter(index, |slice, cursor| cursor.seek_to(slice.end_place(is_forward)))?;
         if is_forward { self.settle_forward() } else { self.settle_backward() }
     }
 
@@ -456,30 +460,35 @@ impl RunCursor {
             self.wait(index, is_forward);
             return Ok(());
         }
-        self.enter(index, |here| here.cursor.seek_to(here.slice.end_place(is_forward)))
+        self.enter(index, |slice, cursor| cursor.seek_to(slice.end_place(is_forward)))
     }
 
     /// Moves within the slice with that index, and opens its table if needed. An error leaves the
     /// cursor unpositioned.
-    fn enter<T>(&mut self, index: usize, go: impl FnOnce(&mut CursorPlace) -> Result<T>) -> Result<T> {
+    fn enter<T>(&mut self, index: usize, go: impl FnOnce(&Slice, &mut TableCursor) -> Result<T>) -> Result<T> {
+        let slice = self.run.slices.get(index).expect("there is a slice with that index");
         if self.place.as_ref().is_none_or(|place| place.index != index) {
             let pieces = self.place.take().map(|place| place.cursor.into_pieces());
             let pieces = pieces.or_else(|| self.pieces.take().map(|pieces| *pieces));
             let pieces = pieces.unwrap_or_else(|| Pieces::new(self.read, self.volume.clone(), self.share));
-            let slice = self.run.slices.get(index).expect("there is a slice with that index").clone();
             let cursor = slice.table().open()?.cursor_with(pieces);
-            self.place = Some(CursorPlace { index, slice, cursor });
+            self.place = Some(CursorPlace { index, from: slice.from().cloned(), to: slice.to().cloned(), cursor });
         }
-        self.step(go)
+        let place = self.place.as_mut().expect("it was entered now or before");
+        let went = go(slice, &mut place.cursor);
+        if went.is_err() {
+            self.place = None;
+        }
+        went
     }
 
     /// Seeks to a place: to its slice, and within that.
     fn seek_place(&mut self, place: SeekTarget<'_>) -> Result<()> {
         let prepared = self.place.as_ref().filter(|place| place.cursor.is_prepared()).map(|place| place.index);
         let Some(index) = prepared.or_else(|| self.approach(place)) else { return Ok(()) };
-        self.enter(index, |here| {
-            here.cursor.restart();
-            here.cursor.seek_to(here.slice.place_in_table(place))
+        self.enter(index, |slice, cursor| {
+            cursor.restart();
+            cursor.seek_to(slice.place_in_table(place))
         })
     }
 
