@@ -31,6 +31,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use tamarack_env::prefetch;
 use tamarack_env::sync::atomic::{AtomicU64, Ordering, fence};
 use tamarack_env::sync::{Mutex, Rank, schedule_point};
 use tamarack_filter::Digest;
@@ -395,6 +396,12 @@ impl Partition {
             matches.is_some_and(Matches::is_empty)
         };
         place.buckets.into_iter().all(is_without) && !self.may_be_stashed(place) && self.is_unmoved_since(moves)
+    }
+
+    /// Asks for the memory of a key's buckets.
+    #[inline]
+    pub fn prefetch(&self, place: Place) {
+        place.buckets.into_iter().for_each(|bucket| prefetch(&raw const self.buckets[bucket]));
     }
 
     /// The LIDs that a key may have. All those that it has are among them, if changes keep to the

@@ -161,9 +161,14 @@ impl Lookups<'_> {
         let mut count = 0;
         for at in group {
             if !self.begin_in_memory(at)? {
+                self.filters.prefetch(self.state, self.queries[at]);
                 searching[count] = at;
                 count += 1;
             }
+        }
+        for &at in &searching[..count] {
+            let older = self.filters.candidates(self.state, self.queries[at]);
+            self.searches[at] = Some(KeySearch { here: None, older, has_waited: false });
         }
         // Each round searches one run for each key that is not found yet.
         while count > 0 {
@@ -203,9 +208,6 @@ impl Lookups<'_> {
             if self.is_sampled(at) {
                 self.counters.note_past_memtables();
             }
-            let older = self.filters.candidates(self.state, self.queries[at]);
-            older.prefetch();
-            self.searches[at] = Some(KeySearch { here: None, older, has_waited: false });
             return Ok(false);
         }
         if let Some(found) = found {

@@ -103,6 +103,19 @@ impl Filters {
         state.filter().is_some_and(|view| view.excludes(query.digest(), state.version.edit_number()))
     }
 
+    /// Asks for the memory that [`Filters::candidates`] of the query begins with: the buckets of a
+    /// filter over the whole tree, else the filters of the first runs.
+    pub fn prefetch(&self, state: &State, query: Query<'_>) {
+        if let Some(view) = state.filter() {
+            return view.prefetch(query.digest());
+        }
+        for run in Runs::of(state).take(PREFETCHED_RUNS) {
+            if let Some(table) = run.table_of(query.key()).and_then(|table| table.if_open()) {
+                table.prefetch_filter(&self.0, query);
+            }
+        }
+    }
+
     /// Returns the runs of `state` that may hold the query's key.
     pub fn candidates<'s, 'q>(&'q self, state: &'s State, query: Query<'q>) -> Candidates<'s, 'q> {
         let few = |view: &'s FilterView| view.find(query.digest(), state.version.edit_number());
@@ -147,13 +160,6 @@ impl Filters {
 }
 
 impl<'s> Candidates<'s, '_> {
-    /// Asks for the memory of filters that [`Candidates::next`] probes.
-    pub fn prefetch(&self) {
-        if let Self::All(all) = self {
-            all.prefetch();
-        }
-    }
-
     /// Returns the next run that may hold the key. Counts filter negatives in `tally`.
     ///
     /// # Errors
@@ -167,16 +173,6 @@ impl<'s> Candidates<'s, '_> {
 }
 
 impl<'s> AllRuns<'s, '_> {
-    /// Asks for the memory of the filters of the first runs.
-    pub fn prefetch(&self) {
-        let runs = Runs { here: self.runs.here.clone(), levels: self.runs.levels.clone() };
-        for run in runs.take(PREFETCHED_RUNS) {
-            if let Some(table) = run.table_of(self.query.key()).and_then(|table| table.if_open()) {
-                table.prefetch_filter(self.filters, self.query);
-            }
-        }
-    }
-
     /// As [`Candidates::next`].
     ///
     /// # Errors

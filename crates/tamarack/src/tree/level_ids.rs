@@ -334,6 +334,14 @@ impl FilterView {
             && self.is_young_enough(edit)
     }
 
+    /// Asks for the memory with which [`FilterView::excludes`] and [`FilterView::find`] begin.
+    #[inline]
+    pub fn prefetch(&self, digest: Digest) {
+        if let Some((partition, place)) = self.directory.find(digest) {
+            partition.prefetch(place);
+        }
+    }
+
     /// True if entries of the runs of a state with that edit are as they were. Call it after the
     /// filter is queried.
     #[inline]
