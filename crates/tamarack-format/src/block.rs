@@ -43,8 +43,7 @@ const TAG_SEQUENCE_MAX: u8 = 0x80;
 
 const MALFORMED: Flaw = Flaw::Damaged("an entry in a block is malformed");
 
-/// The cache lines of entries that a search for a key of an indexed block touches, with usual
-/// entries.
+/// The cache lines of usual entries that a search in an indexed block touches, or a step.
 const SEARCHED_LINES: usize = 3;
 
 /// The payload size from which the builder allocates exactly instead of doubling.
@@ -222,14 +221,11 @@ impl Block {
     #[inline]
     pub fn prefetch(&self, key: &[u8]) {
         if let Some(start) = self.waypoints.before(&self.payload, key) {
-            let first = self.payload.as_ptr().wrapping_add(start.at);
-            for line in 0..SEARCHED_LINES {
-                prefetch(first.wrapping_add(64 * line));
-            }
+            self.prefetch_from(start.at);
         }
     }
 
-    /// Asks for the memory of the entry at `offset`, to which a cursor is likely to step.
+    /// Asks for the memory of the entries from `offset` on.
     #[inline]
     fn prefetch_from(&self, offset: usize) {
         let first = self.payload.as_ptr().wrapping_add(offset);

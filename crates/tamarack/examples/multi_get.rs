@@ -14,7 +14,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use tamarack::{AdvancedOptions, Db, Options, Result};
-use tamarack_env::MemoryEnv;
+use tamarack_env::{MemoryEnv, Random};
 
 /// Keys of a batch.
 const BATCH: usize = 100;
@@ -51,9 +51,9 @@ fn main() -> Result<()> {
     println!("{entries} entries of 8 + 100 bytes, {policy}, {filter}: {runs} runs in memory, batches of {BATCH}");
     for (what, is_absent) in [("present", false), ("absent", true)] {
         let mut rates = [Vec::new(), Vec::new()];
-        let mut numbers = (1..).map(|i| mixed(i) % entries);
+        let random = Random::new(2);
         for round in 0..2 * ROUNDS {
-            let keys: Vec<Vec<u8>> = numbers.by_ref().take(KEYS).map(|number| key(number, is_absent)).collect();
+            let keys: Vec<Vec<u8>> = (0..KEYS).map(|_| key(random.below(entries), is_absent)).collect();
             let began = Instant::now();
             let found = if round % 2 == 0 { single(&db, &keys)? } else { many(&db, &keys)? };
             rates[round % 2].push(KEYS as f64 / began.elapsed().as_secs_f64() / 1e3);
@@ -94,18 +94,11 @@ fn key(number: u64, is_absent: bool) -> Vec<u8> {
 
 /// The numbers below `count` in an order that jumps about.
 fn shuffled(count: u64) -> Vec<u64> {
-    let mut numbers: Vec<u64> = (0..count).collect();
+    let (mut numbers, random) = (Vec::from_iter(0..count), Random::new(1));
     for i in 1..numbers.len() {
-        numbers.swap(i, (mixed(i as u64) % (i as u64 + 1)) as usize);
+        numbers.swap(i, random.below(i as u64 + 1) as usize);
     }
     numbers
-}
-
-/// A number that says nothing of `i` (the finalizer of SplitMix64).
-fn mixed(i: u64) -> u64 {
-    let i = (i ^ (i >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let i = (i ^ (i >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    i ^ (i >> 31)
 }
 
 fn median(mut rates: Vec<f64>) -> f64 {

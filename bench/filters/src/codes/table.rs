@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use common::numbers::mix;
+use tamarack_env::Random;
 use tamarack_filter::Digest;
 use tamarack_filter::chucky::{
     Bucket, BucketSlot, Code, Encoded, FINGERPRINT_BITS_MAX, FINGERPRINT_BITS_MIN, Offsets, SLOTS_MAX, first_bucket,
@@ -19,23 +19,14 @@ use crate::tree::Tree;
 /// Moves of one insertion, at most, as in the engine.
 const MOVES_MAX: usize = 500;
 
-/// Random numbers of a seed.
-#[derive(Clone, Debug)]
-pub struct Numbers(pub u64);
+/// The digest of a random key.
+pub fn digest(random: &Random) -> Digest {
+    Digest::from_stored(random.next())
+}
 
-impl Numbers {
-    pub fn next(&mut self) -> u64 {
-        self.0 += 1;
-        mix(self.0)
-    }
-
-    pub fn below(&mut self, limit: usize) -> usize {
-        ((u128::from(self.next()) * limit as u128) >> 64) as usize
-    }
-
-    pub fn digest(&mut self) -> Digest {
-        Digest::from_stored(self.next())
-    }
+/// A number below `count`.
+pub fn pick(random: &Random, count: usize) -> usize {
+    random.below(count as u64) as usize
 }
 
 /// A key in a run.
@@ -73,13 +64,7 @@ struct EncodedBuckets {
 impl Table {
     /// A table of so many buckets that is full of a tree's entries, and these in random order. Each
     /// run has its share of them. `lengths` has the fingerprint's length of each class.
-    pub fn filled(
-        tree: &Tree,
-        slots: usize,
-        lengths: &[u32],
-        buckets: usize,
-        random: &mut Numbers,
-    ) -> (Self, Vec<Entry>) {
+    pub fn filled(tree: &Tree, slots: usize, lengths: &[u32], buckets: usize, random: &Random) -> (Self, Vec<Entry>) {
         let mut table = Self {
             slots,
             lengths: (0..tree.runs()).map(|lid| lengths[tree.class_of(lid as u16)]).collect(),
@@ -92,10 +77,10 @@ impl Table {
         for (lid, own) in (0..).zip(tree.shares_of_runs()) {
             share += own;
             let count = (share * all).round() as usize - entries.len();
-            entries.extend((0..count).map(|_| Entry { lid, digest: random.digest() }));
+            entries.extend((0..count).map(|_| Entry { lid, digest: digest(random) }));
         }
         for left in (1..entries.len()).rev() {
-            entries.swap(left, random.below(left + 1));
+            entries.swap(left, pick(random, left + 1));
         }
         entries.iter().for_each(|entry| table.insert(*entry, random));
         (table, entries)
@@ -202,12 +187,12 @@ impl Table {
     }
 
     /// A random lookup of a cell.
-    pub fn digest_in(&self, cell: LookupCell, random: &mut Numbers) -> Digest {
+    pub fn digest_in(&self, cell: LookupCell, random: &Random) -> Digest {
         let buckets = self.plain.len() as u64;
         let start = |bucket: usize| ((bucket as u64) << 32).div_ceil(buckets);
         let (from, to) = (start(cell.bucket), start(cell.bucket + 1));
         loop {
-            let high = from + random.below((to - from) as usize) as u64;
+            let high = from + random.below(to - from);
             let low = u64::from(cell.first_bits) << 27 | random.next() >> 37;
             let digest = Digest::from_stored(high << 32 | low);
             // The last ones of the interval may belong to the next bucket.
@@ -217,11 +202,11 @@ impl Table {
         }
     }
 
-    fn insert(&mut self, entry: Entry, random: &mut Numbers) {
+    fn insert(&mut self, entry: Entry, random: &Random) {
         let mut slot = self.slot(entry.lid, entry.digest);
         let [first, second] = self.pair(entry.digest);
         let [in_first, in_second] = [first, second].map(|at| self.plain[at].empty_slots());
-        let mut at = if in_first == in_second { [first, second][random.below(2)] } else { first };
+        let mut at = if in_first == in_second { [first, second][pick(random, 2)] } else { first };
         if in_second > in_first {
             at = second;
         }
@@ -229,7 +214,7 @@ impl Table {
             if self.plain[at].insert(slot) {
                 return;
             }
-            let evicted = self.plain[at].slots()[random.below(self.slots)];
+            let evicted = self.plain[at].slots()[pick(random, self.slots)];
             assert!(self.plain[at].replace(evicted, slot), "{evicted:?} is in the bucket");
             (slot, at) = (evicted, self.offsets.other(at, self.first_bits(evicted)));
         }
@@ -285,9 +270,9 @@ mod tests {
         for slots in 4..=7 {
             let code = tree.code(slots).expect("it fits");
             let lengths: Vec<u32> = code.fingerprint_bits().collect();
-            let mut random = Numbers(slots as u64);
-            let (mut table, entries) = Table::filled(&tree, slots, &lengths, 1021, &mut random);
-            let digests: Vec<Digest> = (0..5_000).map(|_| random.digest()).collect();
+            let random = Random::new(slots as u64);
+            let (mut table, entries) = Table::filled(&tree, slots, &lengths, 1021, &random);
+            let digests: Vec<Digest> = (0..5_000).map(|_| digest(&random)).collect();
             let plain: Vec<u64> = digests.iter().map(|&digest| table.candidates(digest)).collect();
             table.encode(&code);
             let encoded: Vec<u64> = digests.iter().map(|&digest| table.candidates(digest)).collect();
@@ -298,7 +283,7 @@ mod tests {
             }
             let before = table.encoded.as_ref().expect("there is a code").bits.clone();
             for (&digest, candidates) in digests.iter().zip(encoded) {
-                let key = Entry { lid: random.below(tree.runs()) as u16, digest };
+                let key = Entry { lid: pick(&random, tree.runs()) as u16, digest };
                 let found = table.with_key(key, |table| table.candidates(digest));
                 assert_eq!(found, Some(candidates | 1 << key.lid));
             }
@@ -312,15 +297,15 @@ mod tests {
     fn only_lookups_near_a_run_err() {
         let tree = Tree::of_paper(5.0, 4, 1, 3);
         for lengths in [[8, 7, 6], [5, 5, 5]] {
-            let mut random = Numbers(1);
-            let (table, _) = Table::filled(&tree, 4, &lengths, 509, &mut random);
+            let random = Random::new(1);
+            let (table, _) = Table::filled(&tree, 4, &lengths, 509, &random);
             let cells = table.cells_near(|lid| lid > 4);
             let cell_of = |digest: Digest| LookupCell {
                 bucket: table.pair(digest)[0],
                 first_bits: (digest.stored() >> 27 & 31) as u16,
             };
             let mut erring = 0;
-            for digest in (0..100_000).map(|_| random.digest()) {
+            for digest in (0..100_000).map(|_| digest(&random)) {
                 if table.candidates(digest) >> 5 != 0 {
                     assert!(cells.binary_search(&cell_of(digest)).is_ok());
                     erring += 1;
@@ -328,7 +313,7 @@ mod tests {
             }
             assert!(erring > 100);
             for &cell in &cells {
-                assert_eq!(cell_of(table.digest_in(cell, &mut random)), cell);
+                assert_eq!(cell_of(table.digest_in(cell, &random)), cell);
             }
         }
     }

@@ -235,6 +235,7 @@ impl BlockCursor {
         self.shared = Some(slot.shared + more_in_common(&self.keys[slot.shared..], &suffix[..suffix_bytes]));
         self.keys.truncate(slot.shared);
         append_front(&mut self.keys, suffix, suffix_bytes);
+        // For the next step: a scan over many blocks comes back to this one later.
         block.prefetch_from(slot.end);
         self.slot = Some(slot);
         Ok(())

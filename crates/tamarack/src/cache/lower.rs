@@ -149,7 +149,7 @@ impl LowerBlock {
 
     /// Returns true if the data block of the fence `at` is cached.
     pub fn has_cached(&self, at: usize) -> bool {
-        self.slots.get().is_some_and(|slots| slots.block(at).load().is_some())
+        self.peek(at).is_some()
     }
 
     /// A hash that tells its data blocks from those of others.

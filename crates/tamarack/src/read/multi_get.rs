@@ -63,7 +63,6 @@ pub fn multi_get(
         counters,
         values: vec![None; queries.len()],
         begun: 0,
-        searches: queries.iter().map(|_| None).collect(),
         blocks: Blocks::default(),
         to_read: VecDeque::new(),
         reading: Vec::new(),
@@ -91,15 +90,13 @@ struct Lookups<'a> {
     values: Vec<Option<Value>>,
     /// The number of queries that have begun.
     begun: usize,
-    /// For each query that has begun and was not decided in memory, the runs that remain.
-    searches: Vec<Option<KeySearch<'a>>>,
     blocks: Blocks,
     /// Blocks to be requested.
     to_read: VecDeque<Lacking>,
     /// Requested blocks, by the numbers of their reads; `None` once they have arrived.
     reading: Vec<Option<Lacking>>,
     /// For each block to be requested or on the way, the queries that wait for it.
-    waiting: BTreeMap<BlockName, Vec<usize>>,
+    waiting: BTreeMap<BlockName, Vec<KeySearch<'a>>>,
     /// The sampled queries, in their order.
     sampled: Vec<usize>,
     /// The first error, which ends all lookups.
@@ -110,16 +107,18 @@ struct Lookups<'a> {
 /// at a time, and each query for one to five; with 32 or 64 it is slower.
 const GROUP: usize = 16;
 
-/// The runs that a query searches: the current candidate with the way to its data block, and the
-/// older ones.
+/// A query that was not decided in memory, and the runs that it searches: the current candidate
+/// with the way to its data block, and the older ones.
 struct KeySearch<'a> {
+    /// The number of the query.
+    at: usize,
     here: Option<(Candidate<'a>, Approach<'a>)>,
     older: Candidates<'a, 'a>,
     /// True if it has waited for a block.
     has_waited: bool,
 }
 
-impl Lookups<'_> {
+impl<'a> Lookups<'a> {
     fn carry_out(&mut self) {
         // There may be nothing to read.
         if self.find_read() {
@@ -157,41 +156,32 @@ impl Lookups<'_> {
 
     /// Looks up a group of keys in memtables and cached entries, then in the runs.
     fn begin(&mut self, group: Range<usize>) -> Result<()> {
-        let mut searching = [0; GROUP];
+        let mut numbers = [0; GROUP];
         let mut count = 0;
         for at in group {
             if !self.begin_in_memory(at)? {
                 self.filters.prefetch(self.state, self.queries[at]);
-                searching[count] = at;
+                numbers[count] = at;
                 count += 1;
             }
         }
-        for &at in &searching[..count] {
+        let mut searches = [const { None }; GROUP];
+        for (search, &at) in searches.iter_mut().zip(&numbers[..count]) {
             let older = self.filters.candidates(self.state, self.queries[at]);
-            self.searches[at] = Some(KeySearch { here: None, older, has_waited: false });
+            *search = Some(KeySearch { at, here: None, older, has_waited: false });
         }
         // Each round searches one run for each key that is not found yet.
-        while count > 0 {
-            let searched = std::mem::take(&mut count);
-            for at in searching.into_iter().take(searched) {
-                if self.next_candidate(at)? {
-                    searching[count] = at;
-                    count += 1;
-                }
+        while searches.iter().any(Option::is_some) {
+            for search in &mut searches {
+                self.next_candidate(search)?;
             }
-            let coming = std::mem::take(&mut count);
             for _ in 0..Approach::STEPS {
-                for &at in &searching[..coming] {
-                    if let Some(KeySearch { here: Some((_, approach)), .. }) = &mut self.searches[at] {
-                        approach.step();
-                    }
+                for (_, approach) in searches.iter_mut().flatten().filter_map(|search| search.here.as_mut()) {
+                    approach.step();
                 }
             }
-            for at in searching.into_iter().take(coming) {
-                if self.search_here(at)? {
-                    searching[count] = at;
-                    count += 1;
-                }
+            for search in &mut searches {
+                self.search_here(search)?;
             }
         }
         Ok(())
@@ -220,64 +210,52 @@ impl Lookups<'_> {
         self.sampled.binary_search(&at).is_ok()
     }
 
-    /// Searches run after run until one decides or a block is missing.
-    fn search_runs(&mut self, at: usize) -> Result<()> {
-        while self.search_here(at)? {
-            if !self.next_candidate(at)? {
-                break;
-            }
+    /// Goes to the next run that may have the key, if the query is still searched for. `None` if
+    /// there is no such run: the query has ended.
+    fn next_candidate(&mut self, search: &mut Option<KeySearch<'a>>) -> Result<()> {
+        let Some(KeySearch { at, here, older, has_waited }) = search else { return Ok(()) };
+        let query = self.queries[*at];
+        if let Some(next) = older.next(&self.blocks.tally)? {
+            *here = Some((next, next.approach(query)));
+            return Ok(());
         }
+        if *has_waited {
+            get::cache_of(self.state).admit_absent(&query);
+        }
+        self.end(*at, None);
+        *search = None;
         Ok(())
     }
 
-    /// Goes to the next run that may have the key. Returns false if there is none: the query has
-    /// ended.
-    fn next_candidate(&mut self, at: usize) -> Result<bool> {
-        let search = self.searches[at].as_mut().unwrap_or_else(|| not_searching(at));
-        let Some(next) = search.older.next(&self.blocks.tally)? else {
-            if search.has_waited {
-                get::cache_of(self.state).admit_absent(&self.queries[at]);
-            }
-            self.searches[at] = None;
-            self.end(at, None);
-            return Ok(false);
-        };
-        search.here = Some((next, next.approach(self.queries[at])));
-        Ok(true)
-    }
-
-    /// Searches the current run. Returns true if the query is to go on with the next one: the run
-    /// does not decide, and no block is missing.
-    fn search_here(&mut self, at: usize) -> Result<bool> {
-        let search = self.searches[at].as_mut().unwrap_or_else(|| not_searching(at));
-        let Some((here, approach)) = &mut search.here else { return Ok(true) };
+    /// Searches the current run, if the query is still searched for. `None` afterwards if that
+    /// decides the query, or if a block is missing: then the query waits for it.
+    fn search_here(&mut self, search: &mut Option<KeySearch<'a>>) -> Result<()> {
+        let Some(KeySearch { at, here: Some((here, approach)), .. }) = search else { return Ok(()) };
         let mut found = None;
         let mut visit = |entry: Entry<'_>, holder: Holder<'_>| {
             found = Some(get::deciding_entry(self.dir, entry, &|value| Value::pinned(holder, value)));
             ControlFlow::Break(())
         };
-        match here.search_from(&mut self.blocks, self.queries[at], approach, &mut visit)? {
-            SearchProgress::Ended(ControlFlow::Continue(())) => {
-                search.here = None;
-                return Ok(true);
-            }
+        let name = match here.search_from(&mut self.blocks, self.queries[*at], approach, &mut visit)? {
+            SearchProgress::Ended(ControlFlow::Continue(())) => return Ok(()),
             SearchProgress::Ended(ControlFlow::Break(())) => {
                 if let Some(found) = found {
-                    self.values[at] = found?.value;
+                    self.values[*at] = found?.value;
                 }
-                let run = here.run;
-                self.searches[at] = None;
-                self.end(at, Some(run));
-                return Ok(false);
+                self.end(*at, Some(here.run));
+                *search = None;
+                return Ok(());
             }
             SearchProgress::Lacks(lacking) => {
-                self.waiting.insert(lacking.name(), vec![at]);
+                let name = lacking.name();
                 self.to_read.push_back(lacking);
+                name
             }
-            SearchProgress::Awaits(name) => self.waiting.entry(name).or_default().push(at),
-        }
-        search.has_waited = true;
-        Ok(false)
+            SearchProgress::Awaits(name) => name,
+        };
+        let waiting = search.take().map(|search| KeySearch { has_waited: true, ..search });
+        self.waiting.entry(name).or_default().extend(waiting);
+        Ok(())
     }
 
     /// Ends a query that was not decided in memory; `decided` is the deciding run.
@@ -290,14 +268,16 @@ impl Lookups<'_> {
     /// Continues the lookups that wait for this block.
     fn continue_waiting(&mut self, lacking: &Lacking, bytes: io::Result<&[u8]>) -> Result<()> {
         self.blocks.arrived(lacking, bytes)?;
-        let waiting = self.waiting.remove(&lacking.name()).unwrap_or_default();
-        waiting.into_iter().try_for_each(|at| self.search_runs(at))
+        for waiting in self.waiting.remove(&lacking.name()).unwrap_or_default() {
+            let search = &mut Some(waiting);
+            self.search_here(search)?;
+            while search.is_some() {
+                self.next_candidate(search)?;
+                self.search_here(search)?;
+            }
+        }
+        Ok(())
     }
-}
-
-#[cold]
-fn not_searching(at: usize) -> ! {
-    unreachable!("query {at} has not begun, or has ended")
 }
 
 impl ReadQueue for Lookups<'_> {

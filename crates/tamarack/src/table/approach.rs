@@ -113,13 +113,16 @@ impl<'t> Approach<'t> {
         };
     }
 
-    /// The position in the index of `table` where it has got to, if it has.
+    /// The position in the index of `table` where it has got to, if it has. Only once: a lookup
+    /// that goes on from there looks for another place.
+    ///
+    /// # Panics
+    /// If it is to another table.
     #[inline]
     pub(super) fn take(&mut self, table: &Table) -> Option<(Lower<'t>, DataBlockPosition)> {
+        assert!(std::ptr::eq(self.table, table), "an approach to {:?} for {:?}", self.table.id(), table.id());
         match std::mem::replace(&mut self.at, At::Nowhere) {
-            At::There(Way { lower, position, .. }) if std::ptr::eq(self.table, table) => {
-                Some((Lower::Resident(lower), position))
-            }
+            At::There(Way { lower, position, .. }) => Some((Lower::Resident(lower), position)),
             _ => None,
         }
     }

@@ -20,7 +20,7 @@ use super::index::{DataBlockPosition, Lower};
 use super::reader::{Fetch, FoundBlock, Table};
 use super::storage::TableStorage;
 use crate::cache::{Holder, LowerBlock, SharedLower};
-use crate::entry::{Entry, Query, Sequence};
+use crate::entry::{Entry, Query};
 use crate::error::Result;
 use crate::format::SharedBlock;
 use crate::format::meta::TableId;
@@ -137,16 +137,8 @@ impl<'t> Fetch<'t> for Approached<'_, 't> {
     }
 
     #[inline]
-    fn position(
-        &mut self,
-        table: &'t Table,
-        key: &[u8],
-        sequence: Sequence,
-    ) -> Result<Option<(Lower<'t>, DataBlockPosition)>> {
-        match self.approach.take(table) {
-            None => table.position(self, key, sequence),
-            there => Ok(there),
-        }
+    fn approached(&mut self, table: &'t Table) -> Option<(Lower<'t>, DataBlockPosition)> {
+        self.approach.take(table)
     }
 
     #[inline]
@@ -166,7 +158,7 @@ impl Table {
         Approach::begin(self, query.key(), self.sequence_in_file(query))
     }
 
-    /// As [`Table::search`], but never blocks on a read; takes over from the `approach`, if that is
+    /// As [`Table::search`], but never blocks on a read; takes over from the `approach`, which is
     /// to this table. When the block that it lacks has arrived ([`Blocks::arrived`]), a repeated
     /// call continues; it visits the earlier versions again.
     pub fn search_from<'t>(

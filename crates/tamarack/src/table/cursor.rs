@@ -537,7 +537,7 @@ impl TableCursor {
             SeekTarget::First | SeekTarget::From(..) => Direction::Forward,
             SeekTarget::Last | SeekTarget::Before(..) => Direction::Backward,
         };
-        let handle = self.table.index.top().handle(top);
+        let handle = fences.handle(top);
         let at_hand = self.stands_below(top) || self.table.lower(top).is_some();
         if !at_hand {
             let (start, end) = self.table.lower_piece(top)?;

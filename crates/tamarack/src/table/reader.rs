@@ -388,20 +388,6 @@ impl Table {
         query.sequence() >= self.meta.largest_sequence
     }
 
-    /// The position of a place in the index, with lower index blocks from `fetch`.
-    #[inline(always)]
-    pub(super) fn position<'t>(
-        &'t self,
-        fetch: &mut impl Fetch<'t>,
-        key: &[u8],
-        sequence: Sequence,
-    ) -> Result<Option<(Lower<'t>, DataBlockPosition)>> {
-        let top = self.index.top().floor(key, sequence);
-        let Some(lower) = fetch.lower(self, top)? else { return Ok(None) };
-        let position = self.index.find(top, &lower, key, sequence);
-        Ok(Some((lower, position)))
-    }
-
     fn base_for_lookups(&self) -> Sequence {
         let is_forgotten = mistake::is_planted(Mistake::SequenceBaseForgotten);
         if is_forgotten { Sequence::ZERO } else { self.meta.sequence_base }
@@ -424,8 +410,15 @@ impl Table {
         let mut visited = false;
         loop {
             let finding = measure::begin(measure::LookupPart::Index);
-            let Some((lower, position)) = fetch.position(self, query.key(), sequence)? else { return Ok(None) };
-            let DataBlockPosition { at, next } = position;
+            let (lower, DataBlockPosition { at, next }) = match fetch.approached(self) {
+                Some(there) => there,
+                None => {
+                    let top = self.index.top().floor(query.key(), sequence);
+                    let Some(lower) = fetch.lower(self, top)? else { return Ok(None) };
+                    let position = self.index.find(top, &lower, query.key(), sequence);
+                    (lower, position)
+                }
+            };
             finding.end();
             let searching = measure::begin(measure::LookupPart::Block);
             let Some(block) = fetch.data_block(self, &lower, at)? else { return Ok(None) };
@@ -572,18 +565,11 @@ pub(super) trait Fetch<'t> {
     /// The lower index block of `table` for its fence `top`.
     fn lower(&mut self, table: &'t Table, top: usize) -> Result<Option<Lower<'t>>>;
 
-    /// The position of a place in the index of `table`, and the lower index block there.
+    /// Where the lookup begins in the index of `table`, if an [`Approach`](super::Approach) has got
+    /// there. `None` from the second call on.
     #[inline(always)]
-    fn position(
-        &mut self,
-        table: &'t Table,
-        key: &[u8],
-        sequence: Sequence,
-    ) -> Result<Option<(Lower<'t>, DataBlockPosition)>>
-    where
-        Self: Sized,
-    {
-        table.position(self, key, sequence)
+    fn approached(&mut self, _table: &'t Table) -> Option<(Lower<'t>, DataBlockPosition)> {
+        None
     }
 
     /// The data block of the fence `at` of `lower`, which is of `table`.

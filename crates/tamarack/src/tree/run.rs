@@ -384,7 +384,7 @@ impl RunCursor {
 
     /// Resets the cursor: unpositioned, nothing prepared.
     pub fn leave(&mut self) {
-        (self.place, self.waiting) = (None, None);
+        (self.place, self.waiting, self.known) = (None, None, None);
     }
 
     /// Returns the read that [`RunCursor::prepare`] found necessary. Its outcome goes to

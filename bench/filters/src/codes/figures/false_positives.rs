@@ -6,6 +6,7 @@
 //! of that run in the two buckets, with the same first bits of the fingerprint. Only lookups of
 //! that kind are drawn, and what they count is weighted with their share in all lookups.
 
+use tamarack_env::Random;
 use tamarack_filter::chucky::Code;
 use tamarack_model::filter::chucky::{code_length_limit, load, rate, rate_with_code};
 
@@ -17,7 +18,7 @@ use super::{Figure, SLOT_BITS, Verdict, range};
 use crate::compare::FREQUENT_SHARE;
 use crate::lengths::Fit;
 use crate::plot::{Plot, Scale};
-use crate::table::{Entry, Numbers, Table};
+use crate::table::{Entry, Table, pick};
 use crate::tree::{BUCKET_BITS, Distribution, SLOTS, Tree};
 
 /// A filter of the figure.
@@ -55,7 +56,7 @@ impl Filter {
         rate_with_code(self.slots, self.bits, code_length_limit(RATIO, f64::from(RUNS), 1.0))
     }
 
-    fn table(&self, tree: &Tree, buckets: usize, random: &mut Numbers) -> Table {
+    fn table(&self, tree: &Tree, buckets: usize, random: &Random) -> Table {
         let (mut table, _) = Table::filled(tree, self.slots, &self.lengths, buckets, random);
         if let Some(code) = &self.code {
             table.encode(code);
@@ -65,8 +66,8 @@ impl Filter {
 
     /// The false positives of lookups, predicted and measured.
     fn series(&self, tree: &Tree, effort: Effort) -> Series {
-        let mut random = Numbers((self.slots as u64) << 32 | u64::from(self.code.is_some()) << 40);
-        let mut table = self.table(tree, effort.buckets, &mut random);
+        let random = Random::new((self.slots as u64) << 32 | u64::from(self.code.is_some()) << 40);
+        let mut table = self.table(tree, effort.buckets, &random);
         let of_run = |(lid, share): (u16, f64)| {
             rate(self.slots, load(self.slots), share, f64::from(self.lengths[tree.class_of(lid)]))
         };
@@ -76,8 +77,7 @@ impl Filter {
             |target: Option<u16>| -> f64 { rates[target.map_or(0, |lid| usize::from(lid) + 1)..].iter().sum() };
         let mut of_targets = |targets: Vec<Option<u16>>, lookups: usize| {
             let lookups = lookups / targets.len();
-            let of =
-                |target: Option<u16>| (predicted(target), false_positives(&mut table, target, lookups, &mut random));
+            let of = |target: Option<u16>| (predicted(target), false_positives(&mut table, target, lookups, &random));
             mean(targets.into_iter().map(of).collect())
         };
         let mut of_level = |level: usize| of_targets(runs_of_level(tree, level).map(Some).collect(), effort.lookups);
@@ -108,7 +108,7 @@ fn mean(runs: Vec<(f64, Counted)>) -> Point {
 
 /// The false positives of lookups of keys in the run `target`, or of absent keys: the younger runs
 /// that match. A run counts once for each lookup.
-fn false_positives(table: &mut Table, target: Option<u16>, lookups: usize, random: &mut Numbers) -> Counted {
+fn false_positives(table: &mut Table, target: Option<u16>, lookups: usize, random: &Random) -> Counted {
     let cells = table.cells_near(|lid| target.is_none_or(|target| lid > target));
     let weight = cells.len() as f64 / table.cells() as f64 / lookups as f64;
     if cells.is_empty() {
@@ -117,7 +117,7 @@ fn false_positives(table: &mut Table, target: Option<u16>, lookups: usize, rando
     let mut counts = 0;
     let mut left = lookups;
     while left > 0 {
-        let digest = table.digest_in(cells[random.below(cells.len())], random);
+        let digest = table.digest_in(cells[pick(random, cells.len())], random);
         let Some(lid) = target else {
             counts += u64::from(table.candidates(digest).count_ones());
             left -= 1;
@@ -232,24 +232,25 @@ fn verdicts(series: &[Series], bounds: &[f64]) -> Vec<Verdict> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::table::digest;
 
     /// Lookups that are drawn have as many false positives as all keys of the table and as many
     /// random ones have.
     #[test]
     fn drawn_lookups_err_as_all_do() {
-        let (tree, mut random) = (papers_tree(), Numbers(7));
+        let (tree, random) = (papers_tree(), Random::new(7));
         let filter = &filters(&tree)[4];
-        let (mut table, entries) = Table::filled(&tree, filter.slots, &filter.lengths, 4_093, &mut random);
+        let (mut table, entries) = Table::filled(&tree, filter.slots, &filter.lengths, 4_093, &random);
         table.encode(filter.code.as_ref().expect("it is ours"));
         let last = entries.iter().filter(|entry| entry.lid == 0);
         let (mut keys, mut counts) = (0, [0; 2]);
         for entry in last {
             keys += 1;
             counts[0] += (table.candidates(entry.digest) >> 1).count_ones();
-            counts[1] += table.candidates(random.digest()).count_ones();
+            counts[1] += table.candidates(digest(&random)).count_ones();
         }
         for (target, count) in [Some(0), None].into_iter().zip(counts) {
-            let drawn = false_positives(&mut table, target, 20_000, &mut random);
+            let drawn = false_positives(&mut table, target, 20_000, &random);
             let expected = drawn.weight * drawn.counts as f64 * f64::from(keys);
             let deviation = 4.0 * f64::from(count).sqrt() + 0.05 * expected;
             assert!(

@@ -7,6 +7,7 @@
 //! bucket of a key is fuller than most. Therefore the prediction takes the numbers of empty slots
 //! from the tables.
 
+use tamarack_env::Random;
 use tamarack_filter::chucky::{Bucket, SLOTS_MAX};
 use tamarack_model::filter::chucky::load;
 
@@ -17,7 +18,7 @@ use super::{Figure, Verdict, range, steps};
 use crate::compare::FREQUENT_SHARE;
 use crate::lengths::frequent;
 use crate::plot::{Plot, Scale};
-use crate::table::{Numbers, Table};
+use crate::table::{Table, digest};
 use crate::tree::{Distribution, SLOTS, Tree, is_frequent};
 
 const OUTSIDE: &str = "outside of C_freq, 4 slots";
@@ -194,8 +195,8 @@ fn measured(tree: &Tree, slots: usize, effort: Effort) -> Measured {
     let lengths: Vec<u32> = code.fingerprint_bits().collect();
     let (mut of_paper, mut of_own, mut occupancy) = (Counter::default(), Counter::default(), Occupancy::default());
     for number in 0..tables {
-        let mut random = Numbers((slots as u64) << 48 | number << 32);
-        let (mut table, entries) = Table::filled(tree, slots, &lengths, effort.buckets, &mut random);
+        let random = Random::new((slots as u64) << 48 | number << 32);
+        let (mut table, entries) = Table::filled(tree, slots, &lengths, effort.buckets, &random);
         table.encode(&code);
         let mut lookups = Vec::with_capacity(2 * entries.len());
         let empty = |at: usize| table.buckets()[at].empty_slots();
@@ -204,7 +205,7 @@ fn measured(tree: &Tree, slots: usize, effort: Effort) -> Measured {
             occupancy.own[empty(own)] += 1.0;
             occupancy.other[empty(other)] += 1.0;
             lookups.push((LEVELS - 1 - tree.class_of(entry.lid), [own, other]));
-            let absent = table.pair(random.digest());
+            let absent = table.pair(digest(&random));
             absent.into_iter().for_each(|at| occupancy.any[empty(at)] += 0.5);
             lookups.push((LEVELS, absent));
         }
