@@ -300,6 +300,12 @@ impl Account {
         self.scans_bytes() > self.budget.total_bytes / 8
     }
 
+    /// Returns true if what scans have may be kept for others: cursors, those of open scans
+    /// included, take at most 1/256 of the budget.
+    pub fn may_keep_cursors(&self) -> bool {
+        self.bytes(MemoryPart::Cursors) <= self.budget.total_bytes / 256
+    }
+
     /// Returns true if scans should hold no memory between two calls: more than [`AWAKE_MAX`] do
     /// (more than one, if they take very much), and their cursors, with the blocks that these may
     /// pin, take more than an eighth of the budget; or all that readers pin does, and the cache
@@ -472,6 +478,11 @@ impl Charge {
     /// The bytes charged.
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// The account, if there is one.
+    pub fn account(&self) -> Option<&Arc<Account>> {
+        self.account.as_ref().map(|(account, _)| account)
     }
 
     /// As [`Account::charge`]; without an account, an empty charge.

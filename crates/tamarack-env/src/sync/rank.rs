@@ -81,6 +81,8 @@ pub enum Rank {
     LevelIds,
     /// The registered snapshots.
     Snapshots,
+    /// Cursors that the scans of a thread have kept for its next one.
+    KeptCursors,
     /// The pause between attempts of a failed background activity.
     Retry,
     /// Background errors, and why writing has ended.

@@ -33,6 +33,9 @@ use crate::prefixes::common_prefix;
 /// The initial capacity for keys, which suffices for most forward scans.
 const KEYS_BYTES_MIN: usize = 64;
 
+/// The memory that a cursor at rest keeps for keys, and as much for where they are.
+const RESTING_KEYS_BYTES_MAX: usize = 256;
+
 /// A position in a block, with the key assembled. It does not own the block: every call must get
 /// the block of the last seek, or the same block once more, read again.
 ///
@@ -182,6 +185,17 @@ impl BlockCursor {
     pub fn leave(&mut self) {
         self.slot = None;
         self.behind.clear();
+    }
+
+    /// Removes the position, and releases the memory of long keys.
+    pub fn rest(&mut self) {
+        self.leave();
+        if self.keys.capacity() > RESTING_KEYS_BYTES_MAX {
+            self.keys = Vec::new();
+        }
+        if size_of_val(self.behind.spare_capacity_mut()) > RESTING_KEYS_BYTES_MAX {
+            self.behind = Vec::new();
+        }
     }
 
     /// Removes the position and all keys.

@@ -379,7 +379,7 @@ impl JobPart {
         let mut read_ahead = std::mem::take(&mut self.read_ahead);
         let runs = runs.into_iter().map(|run| {
             let before = read_ahead.iter().position(|(id, _)| *id == run.id()).map(|at| read_ahead.swap_remove(at).1);
-            Arc::new(run).cursor(ReadPolicy::Sequential).input_of(&volume).continuing(before).into()
+            Arc::new(run).cursor(ReadPolicy::Sequential, &volume).continuing(before).into()
         });
         let mut entries = MergedSource::new(buffer.into_iter().chain(runs).collect())?;
         match &self.range.from {

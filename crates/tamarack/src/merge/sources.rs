@@ -128,6 +128,15 @@ struct Codes {
     direction: Direction,
 }
 
+/// Without sources.
+impl<S> Default for MergedSource<S> {
+    fn default() -> Self {
+        let codes = Codes { source_bits: SOURCE_BITS_MIN, direction: Direction::Forward };
+        let (sources, losers, players) = (Vec::new(), Vec::new(), Vec::new());
+        Self { sources, codes, winner: None, challenge: 0, moved: 0, some_wait: false, losers, players }
+    }
+}
+
 impl<S: Source> MergedSource<S> {
     /// The source at whose entry the cursor is, by its place among them; `None` if the cursor has
     /// no position.
@@ -149,17 +158,30 @@ impl<S: Source> MergedSource<S> {
     /// Merges `sources`, listed young to old; there may be none. The cursor has no position.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if there are more than 32,768, as in a tree of so many runs.
+    /// As [`MergedSource::change_sources`].
     pub fn new(sources: Vec<S>) -> Result<Self> {
-        let (count, count_max) = (sources.len(), 1 << SOURCE_BITS_MAX);
+        let mut merged = Self::default();
+        merged.losers.reserve_exact(sources.len());
+        merged.players.reserve_exact(2 * sources.len());
+        merged.change_sources(|own| *own = sources)?;
+        Ok(merged)
+    }
+
+    /// Merges other sources, listed young to old, which `change` makes of those that there are. The
+    /// cursor has no position. Allocates nothing where there are no more than before.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] if there are more than 32,768, as in a tree of so many runs.
+    pub fn change_sources(&mut self, change: impl FnOnce(&mut Vec<S>)) -> Result<()> {
+        (self.winner, self.moved, self.some_wait) = (None, 0, false);
+        change(&mut self.sources);
+        let (count, count_max) = (self.sources.len(), 1 << SOURCE_BITS_MAX);
         if count > count_max {
             let what = format!("{count} memtables and sorted runs cannot be merged at once, only {count_max}");
             return Err(Error::InvalidArgument(what));
         }
-        let source_bits = sources.len().next_power_of_two().trailing_zeros().max(SOURCE_BITS_MIN);
-        let codes = Codes { source_bits, direction: Direction::Forward };
-        let (losers, players) = (Vec::with_capacity(sources.len()), Vec::with_capacity(2 * sources.len()));
-        Ok(Self { sources, codes, winner: None, challenge: 0, moved: 0, some_wait: false, losers, players })
+        self.codes.source_bits = count.next_power_of_two().trailing_zeros().max(SOURCE_BITS_MIN);
+        Ok(())
     }
 
     /// The sources, young to old. After moving one, the caller must seek with the merged cursor

@@ -21,10 +21,14 @@
 //! read one at a time, and while memory is short only where they are next ([`crate::table`]); a
 //! step keeps its turn for large reads until it ends ([`crate::admission`]).
 //!
+//! A scan that ends leaves its cursors to the next one of its thread, without their positions
+//! ([`KeptCursors`](crate::tree::kept_cursors::KeptCursors)).
+//!
 //! Tests: `tests/suite/reads.rs`, on a simulated device that takes a fixed time for each read.
 
 use std::collections::VecDeque;
 use std::io;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use tamarack_env::{ReadQueue, ReadRequest};
@@ -32,26 +36,33 @@ use tamarack_env::{ReadQueue, ReadRequest};
 use crate::entry::{Entry, Sequence};
 use crate::error::Result;
 use crate::format::key_range::KeyRange;
-use crate::memory::{self, Charge};
+use crate::memory::{Charge, MemoryPart};
 use crate::merge::{MergedSource, SeekTarget, Source};
 use crate::stats::{LookupCounters, LookupKind, Reader};
-use crate::table::{Approach, ReadPolicy, ScanVolume};
+use crate::table::{Approach, ScanVolume};
+use crate::tree::kept_cursors::RunCursors;
 use crate::tree::memtable_or_run::{MemtableOrRun, waiting};
-use crate::tree::run::{RunCursor, RunVolume};
+use crate::tree::run::{RunApproach, RunCursor, RunVolume};
 use crate::tree::state::State;
+use crate::tree::version::TreeVersion;
 
 /// Approximate memory of a cursor with its keys, in bytes.
 const CURSOR_BYTES: usize = size_of::<RunCursor>() + size_of::<MemtableOrRun>() + 500;
 
+/// The bounds of a scan whose cursors are kept: they keep its keys as well.
+const KEPT_KEYS_BYTES_MAX: usize = 256;
+
 /// All entries of a pinned state. See the module's documentation.
 pub(super) struct StateSource {
     merged: MergedSource<MemtableOrRun>,
+    /// Charge for the cursors. Read-ahead and pinned blocks have charges of their own.
+    charge: Charge,
     /// Shared by the cursors.
     volume: Arc<ScanVolume>,
     /// Samples the latency of seeks.
     lookups: LookupCounters,
-    /// Charge for the cursors. Read-ahead and pinned blocks have charges of their own.
-    _charge: Charge,
+    /// Where the cursors are left to others.
+    tree: Arc<TreeVersion>,
 }
 
 impl StateSource {
@@ -59,13 +70,14 @@ impl StateSource {
     /// a `limit`, reads ahead what so many entries are likely to need.
     ///
     /// # Errors
-    /// As [`MergedSource::new`].
+    /// As [`MergedSource::change_sources`].
     pub(super) fn new(state: &State, range: &KeyRange, limit: Option<usize>, lookups: &LookupCounters) -> Result<Self> {
         // Entries that an empty memtable takes from now on are younger than what the scan sees.
         let memtables = || state.memtables().filter(|memtable| !memtable.is_empty());
         // Before all entries of a key.
         let [from, to] = [&range.from, &range.to].map(|key| key.as_deref().map(|key| (key, Sequence::MAX)));
-        let large_bytes = state.active.account().map(|account| account.piece_bytes());
+        let account = state.active.account();
+        let large_bytes = account.map(|account| account.piece_bytes());
         let runs = || state.tree().runs();
         let all: RunVolume = runs().map(|run| run.volume()).sum();
         let expected_bytes = limit.map(|limit| {
@@ -77,11 +89,22 @@ impl StateSource {
         if let Some(range_delete) = state.tree().range_deletes().first() {
             match *range_delete {}
         }
-        let mut parts = Vec::with_capacity(memtables().count() + runs().count());
-        parts.extend(memtables().map(|memtable| memtable.cursor().into()));
-        parts.extend(runs().map(|run| run.cursor(ReadPolicy::Cached).sharing(&volume, &all).into()));
-        let charge = Charge::to(state.active.account(), memory::MemoryPart::Cursors, parts.len() * CURSOR_BYTES);
-        Ok(Self { merged: MergedSource::new(parts)?, volume, lookups: lookups.clone(), _charge: charge })
+        let RunCursors { mut merged, mut charge } = match state.tree().kept_cursors().take(thread(lookups)) {
+            Some(mut kept) => {
+                let runs = kept.merged.sources_mut().iter_mut().filter_map(MemtableOrRun::run);
+                runs.for_each(|run| run.join(&volume, &all));
+                kept
+            }
+            None => {
+                let cursors = runs().map(|run| run.scan_cursor(&volume, &all).into()).collect();
+                RunCursors { merged: MergedSource::new(cursors)?, charge: Charge::to(account, MemoryPart::Cursors, 0) }
+            }
+        };
+        merged.change_sources(|parts| {
+            parts.splice(..0, memtables().map(|memtable| memtable.cursor().into()));
+            charge.set(parts.len() * CURSOR_BYTES);
+        })?;
+        Ok(Self { merged, charge, volume, lookups: lookups.clone(), tree: state.tree().clone() })
     }
 
     /// Seeks, and records the latency if the seek is sampled.
@@ -163,13 +186,17 @@ const GROUP: usize = 16;
 fn approach_all(runs: &mut [&mut RunCursor], place: SeekTarget<'_>) {
     for group in runs.chunks_mut(GROUP) {
         let mut ways = [const { None }; GROUP];
+        let mut known = [const { None }; GROUP];
+        let ways = &mut ways[..group.len()];
         for (way, run) in ways.iter_mut().zip(&*group) {
             *way = run.begin_approach(place);
         }
         for _ in 0..Approach::STEPS {
-            ways.iter_mut().flatten().for_each(|(_, approach)| approach.step());
+            ways.iter_mut().flatten().for_each(RunApproach::step);
         }
-        let known = ways.map(|way| way.and_then(|(slice, approach)| Some((slice, approach.fences()?))));
+        for (known, way) in known.iter_mut().zip(ways) {
+            *known = way.as_ref().and_then(RunApproach::known);
+        }
         for (run, known) in group.iter_mut().zip(known) {
             run.know(known);
         }
@@ -229,6 +256,31 @@ impl ReadQueue for Seek<'_> {
         let run = self.reading[number];
         if self.runs[run].arrived(bytes) {
             self.prepare(run);
+        }
+    }
+}
+
+/// A number that no other thread of the database has: the address of its counters.
+fn thread(lookups: &LookupCounters) -> usize {
+    Rc::as_ptr(&lookups.mine()).addr()
+}
+
+/// Leaves the cursors over runs to the next scan of the thread, if they take little.
+impl Drop for StateSource {
+    fn drop(&mut self) {
+        let may_keep = self.charge.account().is_none_or(|account| account.may_keep_cursors());
+        if !may_keep || self.volume.keys_bytes() > KEPT_KEYS_BYTES_MAX {
+            return;
+        }
+        let (mut merged, mut charge) = (std::mem::take(&mut self.merged), std::mem::take(&mut self.charge));
+        let fewer = merged.change_sources(|parts| {
+            parts.retain_mut(|part| part.run().is_some());
+            parts.iter_mut().filter_map(MemtableOrRun::run).for_each(RunCursor::rest);
+            charge.set(parts.len() * CURSOR_BYTES);
+        });
+        // Only more than before could be too many.
+        if fewer.is_ok() {
+            self.tree.kept_cursors().keep(thread(&self.lookups), RunCursors { merged, charge });
         }
     }
 }

@@ -6,6 +6,7 @@
 //! compared the tables.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::entry::Sequence;
 use crate::error::{Error, Result};
@@ -24,7 +25,8 @@ pub(super) fn check(version: &Version, dir: &Path) -> Result<()> {
 
 fn check_tree(tree: &TreeVersion, dir: &Path) -> Result<()> {
     let runs: Vec<_> = tree.runs().collect();
-    let mut cursors: Vec<RunCursor> = runs.iter().map(|run| run.cursor(ReadPolicy::Sequential)).collect();
+    let mut cursors: Vec<RunCursor> =
+        runs.iter().map(|run| run.cursor(ReadPolicy::Sequential, &Arc::default())).collect();
     cursors.iter_mut().try_for_each(Source::seek_first)?;
     while let Some(key) = cursors.iter().filter_map(|cursor| Some(cursor.entry()?.key)).min().map(<[u8]>::to_vec) {
         let mut oldest: Option<Sequence> = None;

@@ -507,6 +507,39 @@ impl TableCursor {
         self.pieces
     }
 
+    /// Moves to another table, without a position. What was read ahead is of no use there; the
+    /// memory for it stays.
+    pub fn move_to(&mut self, table: &Arc<Table>) {
+        self.release_blocks();
+        self.pieces.window.move_to(table);
+        self.table = Arc::clone(table);
+        self.base = table.meta.sequence_base;
+    }
+
+    /// Joins another scan, whose cursors share `volume`, and of which it is expected to yield this
+    /// share. To be called at rest ([`TableCursor::rest`]).
+    pub fn join(&mut self, volume: &Arc<ScanVolume>, share: RunShare) {
+        self.pieces.growth = ReadGrowth::new(share, volume);
+        self.pieces.volume = volume.clone();
+    }
+
+    /// Removes the position, and releases all memory but its own.
+    pub fn rest(&mut self) {
+        self.release_blocks();
+        self.data.cursor.rest();
+        if self.pieces.window.memory_bytes() > 0 {
+            self.pieces.window.release();
+        }
+        self.pieces.lower = None;
+    }
+
+    /// Removes the position, and releases what the cursor has of its table's blocks.
+    fn release_blocks(&mut self) {
+        self.data.leave();
+        (self.lower, self.data.block, self.left, self.wanted) = (None, None, None, None);
+        self.is_prepared = false;
+    }
+
     /// Resets the read-ahead of a query: the next seek is far away, so little is read at first.
     pub fn restart(&mut self) {
         if self.pieces.policy == ReadPolicy::Cached {
@@ -537,9 +570,9 @@ impl TableCursor {
             SeekTarget::First | SeekTarget::From(..) => Direction::Forward,
             SeekTarget::Last | SeekTarget::Before(..) => Direction::Backward,
         };
-        let handle = fences.handle(top);
-        let at_hand = self.stands_below(top) || self.table.lower(top).is_some();
+        let at_hand = known.is_some() || self.stands_below(top) || self.table.lower(top).is_some();
         if !at_hand {
+            let handle = fences.handle(top);
             let (start, end) = self.table.lower_piece(top)?;
             self.wanted = Some(PendingRead { top: Some(top), handle, start, end });
             return Ok(true);

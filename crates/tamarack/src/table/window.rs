@@ -381,6 +381,11 @@ impl ScanVolume {
         Self { expected_bytes, ..self }
     }
 
+    /// The memory of its bounds' keys, in bytes.
+    pub fn keys_bytes(&self) -> usize {
+        [&self.from, &self.to].into_iter().flatten().map(|(key, _)| key.capacity()).sum()
+    }
+
     /// Returns true if the scan has a limit, whose likely needs bound its reads.
     pub fn is_limited(&self) -> bool {
         self.expected_bytes.is_some()

@@ -21,6 +21,8 @@ pub mod state;
 
 pub mod memtable_or_run;
 
+pub mod kept_cursors;
+
 pub mod filters;
 
 pub mod level_ids;

@@ -120,12 +120,21 @@ impl Run {
         part
     }
 
-    /// Returns an unpositioned cursor over the run's entries.
-    pub fn cursor(self: &Arc<Self>, read: ReadPolicy) -> RunCursor {
+    /// Returns an unpositioned cursor of a scan: see [`RunCursor::join`].
+    pub fn scan_cursor(self: &Arc<Self>, volume: &Arc<ScanVolume>, all: &RunVolume) -> RunCursor {
+        let mut cursor = self.cursor(ReadPolicy::Cached, volume);
+        cursor.join(volume, all);
+        cursor
+    }
+
+    /// Returns an unpositioned cursor over the run's entries, which shares `volume` with the other
+    /// inputs of a compaction. That may let cursors release large blocks: see
+    /// [`ScanVolume::releasing`].
+    pub fn cursor(self: &Arc<Self>, read: ReadPolicy, volume: &Arc<ScanVolume>) -> RunCursor {
         RunCursor {
             run: self.clone(),
             read,
-            volume: Arc::default(),
+            volume: volume.clone(),
             share: RunShare::default(),
             may_wait: false,
             place: None,
@@ -133,6 +142,7 @@ impl Run {
             left: None,
             pieces: None,
             known: None,
+            is_inside: false,
         }
     }
 
@@ -219,7 +229,7 @@ pub struct RunCursor {
     volume: Arc<ScanVolume>,
     /// The run's share of the data of its scan.
     share: RunShare,
-    /// The cursor waits at cuts; see [`RunCursor::sharing`].
+    /// The cursor waits at cuts; see [`RunCursor::join`].
     may_wait: bool,
     /// The position; `None` if unpositioned.
     place: Option<CursorPlace>,
@@ -229,8 +239,39 @@ pub struct RunCursor {
     left: Option<LeftValue>,
     /// The read-ahead of an earlier cursor; see [`RunCursor::continuing`].
     pieces: Option<Box<Pieces>>,
-    /// Where the seek that is being prepared leads: a slice, and a place in its index.
-    known: Option<(usize, PlaceInIndex)>,
+    /// Where the seek that is being prepared leads.
+    known: Option<KnownPlace>,
+    /// The seek that was prepared is to a place within the keys of its slice.
+    is_inside: bool,
+}
+
+/// Where an approach has got to: a slice, and a place in its index.
+#[derive(Clone, Copy, Debug)]
+pub struct KnownPlace {
+    slice: usize,
+    in_index: PlaceInIndex,
+    is_inside: bool,
+}
+
+/// The way of a seek in a run to its data block: see [`Approach`].
+#[derive(Debug)]
+pub struct RunApproach<'a> {
+    slice: usize,
+    is_inside: bool,
+    approach: Approach<'a>,
+}
+
+impl RunApproach<'_> {
+    /// As [`Approach::step`].
+    pub fn step(&mut self) {
+        self.approach.step();
+    }
+
+    /// Returns where it has got to, if the index is in memory: for [`RunCursor::know`].
+    pub fn known(&self) -> Option<KnownPlace> {
+        let Self { slice, is_inside, .. } = *self;
+        Some(KnownPlace { slice, in_index: self.approach.fences()?, is_inside })
+    }
 }
 
 /// A cursor on one of the entries of a slice.
@@ -280,38 +321,47 @@ impl RunCursor {
     }
 
     /// Joins a scan over runs of the size `all` together, whose cursors share `volume`: reads ahead
-    /// in proportion to the use of all of them, and omits what the scan's range excludes.
+    /// in proportion to the use of all of them, and omits what the scan's range excludes. The
+    /// cursor must be new, or at rest ([`RunCursor::rest`]).
     ///
     /// The cursor waits at cuts ([`Source::waits_at`]), and reads behind one only in
     /// [`RunCursor::go_on`]: where a compaction has handed over the keys with which a scan begins,
     /// the remaining keys are mostly not reached, and all inputs begin at the same cut.
-    #[must_use]
-    pub fn sharing(mut self, volume: &Arc<ScanVolume>, all: &RunVolume) -> Self {
+    pub fn join(&mut self, volume: &Arc<ScanVolume>, all: &RunVolume) {
         self.volume = volume.clone();
         self.may_wait = true;
         let own = self.run.volume();
         self.share.has_most = own.raw_bytes > all.raw_bytes / 2;
-        if volume.is_limited() {
-            self.share.of_bytes = own.data_bytes as f64 / all.data_bytes.max(1) as f64;
+        self.share.of_bytes =
+            if volume.is_limited() { own.data_bytes as f64 / all.data_bytes.max(1) as f64 } else { 0.0 };
+        if let Some(place) = &mut self.place {
+            place.cursor.join(volume, self.share);
         }
-        self
     }
 
-    /// Begins the way of a seek to its data block, if the table is open: see [`Approach`]. Also
-    /// returns the index of the slice.
-    pub fn begin_approach<'a>(&'a self, place: SeekTarget<'a>) -> Option<(usize, Approach<'a>)> {
+    /// Resets the cursor, and releases all memory but its own: blocks, read-ahead, long keys.
+    pub fn rest(&mut self) {
+        (self.waiting, self.known, self.left, self.pieces) = (None, None, None, None);
+        if let Some(place) = &mut self.place {
+            place.cursor.rest();
+        }
+    }
+
+    /// Begins the way of a seek to its data block, if the table is open.
+    pub fn begin_approach<'a>(&'a self, place: SeekTarget<'a>) -> Option<RunApproach<'a>> {
         let (index, slice) = self.slice_at(place)?;
         if self.may_wait && slice.begins_behind_cut(place) {
             return None;
         }
-        let (SeekTarget::From(key, sequence) | SeekTarget::Before(key, sequence)) = slice.place_in_table(place) else {
-            return None;
-        };
-        Some((index, slice.table().if_open()?.approach_place((key, sequence))))
+        let is_inside = slice.has_inside(place);
+        let in_table = if is_inside { place } else { slice.place_in_table(place) };
+        let (SeekTarget::From(key, sequence) | SeekTarget::Before(key, sequence)) = in_table else { return None };
+        let approach = slice.table().if_open()?.approach_place((key, sequence));
+        Some(RunApproach { slice: index, is_inside, approach })
     }
 
     /// Says where an approach has got to, for [`RunCursor::prepare`], which must be called next.
-    pub fn know(&mut self, known: Option<(usize, PlaceInIndex)>) {
+    pub fn know(&mut self, known: Option<KnownPlace>) {
         self.known = known;
     }
 
@@ -321,12 +371,23 @@ impl RunCursor {
     /// # Errors
     /// Errors that the seek would return as well.
     pub fn prepare(&mut self, place: SeekTarget<'_>) -> Result<bool> {
-        if let Some((index, known)) = self.known.take() {
-            self.waiting = None;
-            return self.enter(index, |slice, cursor| cursor.prepare(slice.place_in_table(place), Some(known)));
-        }
-        let Some(index) = self.approach(place) else { return Ok(false) };
-        self.enter(index, |slice, cursor| cursor.prepare(slice.place_in_table(place), None))
+        let known = self.known.take();
+        self.is_inside = known.is_some_and(|known| known.is_inside);
+        let index = match known {
+            Some(known) => {
+                self.waiting = None;
+                known.slice
+            }
+            None => match self.approach(place) {
+                Some(index) => index,
+                None => return Ok(false),
+            },
+        };
+        let is_inside = self.is_inside;
+        self.enter(index, |slice, cursor| {
+            let place = if is_inside { place } else { slice.place_in_table(place) };
+            cursor.prepare(place, known.map(|known| known.in_index))
+        })
     }
 
     /// As [`RunCursor::prepare`], for [`RunCursor::go_on`], which must be called next.
@@ -351,16 +412,7 @@ impl RunCursor {
         if is_forward { self.settle_forward() } else { self.settle_backward() }
     }
 
-    /// Shares `volume` with the other inputs of a compaction, which may let cursors release large
-    /// blocks: see [`ScanVolume::releasing`].
-    #[must_use]
-    pub fn input_of(mut self, volume: &Arc<ScanVolume>) -> Self {
-        self.volume = volume.clone();
-        self
-    }
-
-    /// Continues the read-ahead of an earlier cursor over the same run. To be called after
-    /// [`RunCursor::input_of`].
+    /// Continues the read-ahead of an earlier cursor over the same run.
     #[must_use]
     pub fn continuing(mut self, pieces: Option<Pieces>) -> Self {
         self.pieces = pieces.map(|pieces| Box::new(pieces.of(&self.volume)));
@@ -468,11 +520,16 @@ impl RunCursor {
     fn enter<T>(&mut self, index: usize, go: impl FnOnce(&Slice, &mut TableCursor) -> Result<T>) -> Result<T> {
         let slice = self.run.slices.get(index).expect("there is a slice with that index");
         if self.place.as_ref().is_none_or(|place| place.index != index) {
-            let pieces = self.place.take().map(|place| place.cursor.into_pieces());
-            let pieces = pieces.or_else(|| self.pieces.take().map(|pieces| *pieces));
-            let pieces = pieces.unwrap_or_else(|| Pieces::new(self.read, self.volume.clone(), self.share));
-            let cursor = slice.table().open()?.cursor_with(pieces);
-            self.place = Some(CursorPlace { index, from: slice.from().cloned(), to: slice.to().cloned(), cursor });
+            let table = slice.table().open().inspect_err(|_| self.place = None)?;
+            let (from, to) = (slice.from().cloned(), slice.to().cloned());
+            if let Some(place) = &mut self.place {
+                place.cursor.move_to(table);
+                (place.index, place.from, place.to) = (index, from, to);
+            } else {
+                let pieces = self.pieces.take().map(|pieces| *pieces);
+                let pieces = pieces.unwrap_or_else(|| Pieces::new(self.read, self.volume.clone(), self.share));
+                self.place = Some(CursorPlace { index, from, to, cursor: table.cursor_with(pieces) });
+            }
         }
         let place = self.place.as_mut().expect("it was entered now or before");
         let went = go(slice, &mut place.cursor);
@@ -485,10 +542,11 @@ impl RunCursor {
     /// Seeks to a place: to its slice, and within that.
     fn seek_place(&mut self, place: SeekTarget<'_>) -> Result<()> {
         let prepared = self.place.as_ref().filter(|place| place.cursor.is_prepared()).map(|place| place.index);
+        let is_inside = prepared.is_some() && self.is_inside;
         let Some(index) = prepared.or_else(|| self.approach(place)) else { return Ok(()) };
         self.enter(index, |slice, cursor| {
             cursor.restart();
-            cursor.seek_to(slice.place_in_table(place))
+            cursor.seek_to(if is_inside { place } else { slice.place_in_table(place) })
         })
     }
 

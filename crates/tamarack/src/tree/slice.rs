@@ -182,14 +182,21 @@ impl Slice {
         }
     }
 
+    /// Returns true if a place in the run that leads to this slice is between its bounds.
+    pub(super) fn has_inside(&self, place: SeekTarget<'_>) -> bool {
+        match place {
+            SeekTarget::First | SeekTarget::Last => false,
+            SeekTarget::From(key, _) => self.first_key() <= key,
+            SeekTarget::Before(key, _) => !self.ends_before(key),
+        }
+    }
+
     /// Returns the place in its table for a place in the run that leads to this slice.
     pub(super) fn place_in_table<'a>(&'a self, place: SeekTarget<'a>) -> SeekTarget<'a> {
         match place {
-            SeekTarget::First => self.first_place(),
-            SeekTarget::Last => self.last_place(),
-            SeekTarget::From(key, _) if key < self.first_key() => self.first_place(),
-            SeekTarget::Before(key, _) if self.ends_before(key) => self.last_place(),
-            inside => inside,
+            inside if self.has_inside(inside) => inside,
+            SeekTarget::First | SeekTarget::From(..) => self.first_place(),
+            SeekTarget::Last | SeekTarget::Before(..) => self.last_place(),
         }
     }
 }

@@ -34,6 +34,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::chunks::Chunks;
+use super::kept_cursors::KeptCursors;
 use super::run::Run;
 use super::slice::Slice;
 use super::table_file::{TableFile, TableFiles};
@@ -83,6 +84,7 @@ pub struct TreeVersion {
     pub(super) ages_mixed: bool,
     /// Ordered by id.
     pub(super) tables: Chunks<TableUse>,
+    kept_cursors: KeptCursors,
 }
 
 /// A table of a tree, and the number of slices that reference it.
@@ -244,7 +246,13 @@ impl TreeVersion {
             shape: None,
             ages_mixed: false,
             tables: Chunks::default(),
+            kept_cursors: KeptCursors::default(),
         }
+    }
+
+    /// Returns the cursors that scans of this version have kept for others.
+    pub fn kept_cursors(&self) -> &KeptCursors {
+        &self.kept_cursors
     }
 
     /// Returns the tree's number.

@@ -184,7 +184,8 @@ fn iterators(budget_bytes: u64) -> Result<()> {
     scene.compare("further on");
     drop(open);
     let memory = scene.compare("closed");
-    assert_eq!((memory.iterators_bytes, memory.pinned_bytes), (0, 0));
+    assert_eq!(memory.pinned_bytes, 0);
+    assert!(memory.iterators_bytes <= budget_bytes / 256, "more cursors are kept than may be: {memory:?}");
     scene.close(0)
 }
 

@@ -112,7 +112,7 @@ fn a_cursor_walks_like_one_over_a_sorted_list() {
     for seed in 1..60 {
         let (run, versions) = random_run(seed);
         for read in [ReadPolicy::Cached, ReadPolicy::Sequential] {
-            let (mut cursor, mut twin) = (run.cursor(read), SortedSource::new(versions.clone()));
+            let (mut cursor, mut twin) = (run.cursor(read, &Arc::default()), SortedSource::new(versions.clone()));
             assert_eq!(cursor.entry(), None);
             let mut random = Random::new(seed);
             for _ in 0..300 {
@@ -194,7 +194,7 @@ fn cursors_that_wait_at_cuts_walk_like_one_over_a_sorted_list() {
             .iter()
             .flat_map(|part| [part.within(&below(&middle)), part.within(&middle), part.within(&above(&middle))]);
         let volume = Arc::default();
-        let parts = parts.map(|part| Arc::new(part).cursor(ReadPolicy::Cached).sharing(&volume, &RunVolume::default()));
+        let parts = parts.map(|part| Arc::new(part).scan_cursor(&volume, &RunVolume::default()));
         let (mut merged, twin) = (MergedSource::new(parts.collect()).unwrap(), SortedSource::new(versions));
         walk(seed, &mut random, &mut merged, twin, |merged, random| {
             let fails = random.below(20) == 0;
@@ -229,8 +229,8 @@ fn cursors_that_release_blocks_walk_like_one_over_a_sorted_list() {
         let volume = Arc::new(ScanVolume::default().releasing(Some(0)));
         let read = *random.pick(&[ReadPolicy::Cached, ReadPolicy::Sequential]);
         let cursors = runs.iter().map(|(run, _)| match read {
-            ReadPolicy::Cached => run.cursor(read).sharing(&volume, &RunVolume::default()),
-            ReadPolicy::Sequential => run.cursor(read).input_of(&volume),
+            ReadPolicy::Cached => run.scan_cursor(&volume, &RunVolume::default()),
+            ReadPolicy::Sequential => run.cursor(read, &volume),
         });
         let (mut merged, twin) = (MergedSource::new(cursors.collect()).unwrap(), SortedSource::new(versions));
         failed += walk(seed, &mut random, &mut merged, twin, |merged, random| {
@@ -276,7 +276,7 @@ fn a_lookup_visits_the_versions_of_its_key() {
 fn an_empty_run_has_no_entries() {
     let version = Version::new(7, no_files());
     assert!(version.tree(TREE).expect("it exists").runs().next().is_none());
-    let mut cursor = Arc::new(Run::new(RunId(1))).cursor(ReadPolicy::Cached);
+    let mut cursor = Arc::new(Run::new(RunId(1))).cursor(ReadPolicy::Cached, &Arc::default());
     let nothing: &mut dyn Source = &mut cursor;
     nothing.seek_first().expect("nothing fails");
     assert_eq!(nothing.entry(), None);
