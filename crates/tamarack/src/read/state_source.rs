@@ -118,7 +118,10 @@ impl StateSource {
     }
 
     fn seek_together(&mut self, place: SeekTarget<'_>) -> Result<()> {
-        read_for(self.merged.sources_mut().iter_mut().filter_map(MemtableOrRun::run).collect(), Some(place));
+        let parts = self.merged.sources_mut();
+        let mut runs = Vec::with_capacity(parts.len());
+        runs.extend(parts.iter_mut().filter_map(MemtableOrRun::run));
+        read_for(runs, Some(place));
         let went = self.merged.seek_to(place);
         if went.is_err() {
             forget(self.merged.sources_mut());

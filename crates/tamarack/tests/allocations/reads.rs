@@ -99,3 +99,28 @@ fn a_step_of_a_lending_scan_allocates_nothing() -> Result<()> {
     }
     Ok(())
 }
+
+/// The cursors over runs are those of the scan before.
+#[test]
+fn a_short_scan_allocates_as_much_over_many_runs_as_over_two() -> Result<()> {
+    let allocated_over = |runs| -> Result<u64> {
+        let db = database(runs, AdvancedOptions::new().cache_bytes(64 << 20))?;
+        let short_scan = |number| {
+            let mut scan = db.scan(key(number)..);
+            for _ in 0..10 {
+                assert!(scan.next_lent().expect("sound").is_some());
+            }
+        };
+        let first = allocations(|| short_scan(0));
+        (1..ENTRIES / 2).for_each(short_scan);
+        let after = allocations(|| short_scan(ENTRIES / 3));
+        assert!(first > after, "{first} allocations in the first scan, {after} later");
+        db.put(key(1), b"again")?;
+        db.flush()?;
+        let changed = allocations(|| short_scan(0));
+        assert!(changed > after, "{after} allocations, and {changed} in the first scan of another version");
+        Ok(after)
+    };
+    assert_eq!(allocated_over(2)?, allocated_over(20)?);
+    Ok(())
+}
