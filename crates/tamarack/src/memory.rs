@@ -176,15 +176,6 @@ pub struct Charge {
     bytes: u64,
 }
 
-/// A scan that has cursors, in the account.
-pub struct AwakeScan(Arc<Account>);
-
-impl Drop for AwakeScan {
-    fn drop(&mut self) {
-        self.0.scans_awake.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 impl Account {
     /// Makes an account without charges.
     pub fn new(budget: Budget) -> Arc<Self> {
@@ -320,10 +311,14 @@ impl Account {
         self.scans_awake.load(Ordering::Relaxed) > awake_max && is_much()
     }
 
-    /// Counts a scan as one with cursors until the returned value is dropped.
-    pub fn scan_awakes(self: &Arc<Self>) -> AwakeScan {
+    /// Counts a scan as one with cursors, until [`Account::scan_has_no_cursors`].
+    pub fn scan_awakes(&self) {
         self.scans_awake.fetch_add(1, Ordering::Relaxed);
-        AwakeScan(self.clone())
+    }
+
+    /// Counts a scan with cursors no longer.
+    pub fn scan_has_no_cursors(&self) {
+        self.scans_awake.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Counts a scan that has released its cursors because memory is short. Once in a while, makes
@@ -658,15 +653,15 @@ mod tests {
         let budget_bytes = 64 << 20;
         let (account, _cache) = with_cache(budget_bytes, u64::MAX);
         let cursors_max = budget_bytes / 8 / REACH_PER_CURSOR_BYTE;
-        let alone = account.scan_awakes();
+        account.scan_awakes();
         let much = account.charge(MemoryPart::Cursors, (2 * cursors_max) as usize);
         let very_much = account.charge(MemoryPart::Cursors, budget_bytes as usize);
         assert!(!account.scans_should_rest(), "not one, whatever it takes");
-        let few: Vec<_> = (1..AWAKE_MAX).map(|_| account.scan_awakes()).collect();
+        (1..AWAKE_MAX).for_each(|_| account.scan_awakes());
         assert!(account.scans_should_rest());
         drop(very_much);
         assert!(!account.scans_should_rest(), "not a few");
-        let one_more = account.scan_awakes();
+        account.scan_awakes();
         assert!(account.scans_should_rest());
         drop(much);
         assert!(!account.scans_should_rest());
@@ -692,7 +687,9 @@ mod tests {
         assert!(!should_rest_with(budget_bytes / 8) && should_rest_with(budget_bytes / 8 + 1));
         drop(filters);
         assert!(!account.scans_should_rest(), "a destructor settles nothing, the question does");
-        drop((alone, few, one_more));
+        (0..AWAKE_MAX).for_each(|_| account.scan_has_no_cursors());
+        let _much = account.charge(MemoryPart::Cursors, budget_bytes as usize);
+        assert!(!account.scans_should_rest(), "the others have no cursors any more");
     }
 
     #[test]

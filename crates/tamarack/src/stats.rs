@@ -22,7 +22,7 @@ use tamarack_env::sync::{Mutex, Rank};
 pub use database::{Counters, Stats};
 pub(crate) use latency::LookupKind;
 pub use latency::{LatencyStats, Percentiles};
-pub(crate) use lookups::LookupCounters;
+pub(crate) use lookups::{LookupCounters, THREAD_SLOTS};
 pub use lookups::{LookupCounts, LookupTally};
 pub(crate) use reads::{ReadCounters, Reader, ReaderCounters};
 pub use reads::{ReadStats, ReaderStats};

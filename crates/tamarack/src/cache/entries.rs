@@ -1,10 +1,12 @@
 //! [`EntryTable`]: the cached entries by name, in a hash table that is read without a lock.
 //!
-//! The cache's lock orders changes; lookups take none and allocate nothing (`papaya`).
+//! The cache's lock orders changes; lookups take none and allocate nothing (`papaya`). What is
+//! removed is freed as soon as no lookup reads it: its memory is not charged any more.
 
 use std::hash::{BuildHasher, Hasher};
 
 use papaya::HashMap;
+use seize::Collector;
 use tamarack_env::sync::schedule_point;
 
 use super::entry::CachedEntry;
@@ -21,7 +23,9 @@ struct KeptEntry {
 
 impl EntryTable {
     pub(super) fn new() -> Self {
-        Self(HashMap::builder().hasher(NameHash).build())
+        // By default each thread keeps what it has removed until that is 32 entries.
+        let collector = Collector::new().batch_size(1);
+        Self(HashMap::builder().hasher(NameHash).collector(collector).build())
     }
 
     /// The entry of that name, which counts as a use.

@@ -1,9 +1,16 @@
 //! [`Sequences`]: the visible sequence number, and the snapshots of earlier ones.
 //!
 //! The visible sequence only grows, in commit order, once all entries up to it are in memtables and
-//! as durable as requested. A snapshot reads it and registers itself in one step, under the lock of
-//! the list that flushes and compactions read; so none of them misses a snapshot and drops a
-//! version that it needs.
+//! as durable as requested.
+//!
+//! A snapshot registers itself in the list of its thread's slot, and each scan is one: a list for
+//! all would be what short scans of many threads wait for. It reads the visible sequence under the
+//! list's lock. Flushes and compactions read the visible sequence first, then each list under its
+//! lock. So none of them misses a version that a snapshot needs:
+//!
+//! * a snapshot that is registered when its list is read is found there;
+//! * one that comes later has at least the visible sequence that was read, which stays readable, as
+//!   do all entries above it.
 
 use std::collections::BTreeMap;
 
@@ -11,19 +18,34 @@ use tamarack_env::sync::atomic::{AtomicU64, Ordering};
 use tamarack_env::sync::{Mutex, Rank};
 
 use crate::entry::Sequence;
+use crate::stats::THREAD_SLOTS;
 
 /// The visible sequence and the registered snapshots.
 #[derive(Debug)]
 pub struct Sequences {
     sequence: AtomicU64,
-    /// The number of snapshots of each sequence.
-    snapshots: Mutex<BTreeMap<Sequence, usize>>,
+    lists: [List; THREAD_SLOTS],
+}
+
+/// The number of snapshots of each sequence. On cache lines of its own.
+#[derive(Debug)]
+#[repr(align(64))]
+struct List(Mutex<BTreeMap<Sequence, usize>>);
+
+/// A registered snapshot, to be ended with [`Sequences::release`].
+#[derive(Debug)]
+pub struct Registration {
+    /// What it sees.
+    pub sequence: Sequence,
+    /// The slot of its list.
+    slot: usize,
 }
 
 impl Sequences {
     /// Creates the state in which everything up to `sequence` is visible.
     pub fn new(sequence: Sequence) -> Self {
-        Self { sequence: AtomicU64::new(sequence.0), snapshots: Mutex::new(Rank::Snapshots, BTreeMap::new()) }
+        let list = |_| List(Mutex::new(Rank::Snapshots, BTreeMap::new()));
+        Self { sequence: AtomicU64::new(sequence.0), lists: std::array::from_fn(list) }
     }
 
     /// Returns the youngest sequence that readers see. A reader pins the state before it calls
@@ -39,46 +61,50 @@ impl Sequences {
         assert!(before <= sequence.0, "the visible sequence went back from {before} to {}", sequence.0);
     }
 
-    /// Registers a snapshot of the visible sequence. Must be ended with [`Sequences::release`].
-    pub fn acquire(&self) -> Sequence {
-        let mut snapshots = self.snapshots.lock();
+    /// Registers a snapshot of the visible sequence, in the list of the thread's slot
+    /// ([`LookupCounters::thread_slot`](crate::stats::LookupCounters::thread_slot)).
+    pub fn acquire(&self, slot: usize) -> Registration {
+        let mut list = self.lists[slot].0.lock();
         let sequence = self.visible();
-        *snapshots.entry(sequence).or_insert(0) += 1;
-        sequence
+        *list.entry(sequence).or_insert(0) += 1;
+        Registration { sequence, slot }
     }
 
     /// Registers another snapshot of a registered sequence.
-    pub fn share(&self, sequence: Sequence) {
-        let mut snapshots = self.snapshots.lock();
-        *snapshots.get_mut(&sequence).unwrap_or_else(|| panic!("no snapshot at {sequence:?} to share")) += 1;
+    pub fn share(&self, registration: &Registration) -> Registration {
+        let &Registration { sequence, slot } = registration;
+        let mut list = self.lists[slot].0.lock();
+        *list.get_mut(&sequence).unwrap_or_else(|| panic!("no snapshot at {sequence:?} to share")) += 1;
+        Registration { sequence, slot }
     }
 
     /// Ends a snapshot.
-    pub fn release(&self, sequence: Sequence) {
-        let mut snapshots = self.snapshots.lock();
-        let count = snapshots.get_mut(&sequence).unwrap_or_else(|| panic!("no snapshot at {sequence:?} to release"));
+    pub fn release(&self, registration: &Registration) {
+        let Registration { sequence, slot } = registration;
+        let mut list = self.lists[*slot].0.lock();
+        let count = list.get_mut(sequence).unwrap_or_else(|| panic!("no snapshot at {sequence:?} to release"));
         *count -= 1;
         if *count == 0 {
-            snapshots.remove(&sequence);
+            list.remove(sequence);
         }
     }
 
     /// Returns the sequences that must stay readable, ascending: those of snapshots, and the
     /// visible one (for gets, which register nothing, and for readers that have not pinned a state
-    /// yet).
+    /// yet, or register later).
     pub fn readable(&self) -> Vec<Sequence> {
-        let snapshots = self.snapshots.lock();
-        let visible = self.visible();
-        let mut readable: Vec<_> = snapshots.keys().copied().collect();
-        if readable.last() != Some(&visible) {
-            readable.push(visible);
+        let mut readable = vec![self.visible()];
+        for list in &self.lists {
+            readable.extend(list.0.lock().keys());
         }
+        readable.sort_unstable();
+        readable.dedup();
         readable
     }
 
     /// Returns the number of snapshots, those of iterators included.
     pub fn snapshots(&self) -> usize {
-        self.snapshots.lock().values().sum()
+        self.lists.iter().map(|list| list.0.lock().values().sum::<usize>()).sum()
     }
 }
 
@@ -89,14 +115,19 @@ mod tests {
     #[test]
     fn snapshots_and_the_visible_sequence_stay_readable() {
         let visible = Sequences::new(Sequence(5));
-        assert_eq!(visible.acquire(), Sequence(5));
-        visible.share(Sequence(5));
+        let first = visible.acquire(3);
+        assert_eq!(first.sequence, Sequence(5));
+        let second = visible.share(&first);
         visible.advance(Sequence(9));
-        assert_eq!(visible.readable(), [Sequence(5), Sequence(9)]);
-        visible.release(Sequence(5));
-        assert_eq!(visible.readable(), [Sequence(5), Sequence(9)], "one of two snapshots remains");
-        visible.release(Sequence(5));
-        assert_eq!(visible.readable(), [Sequence(9)]);
+        let third = visible.acquire(4);
+        visible.advance(Sequence(12));
+        assert_eq!(visible.readable(), [Sequence(5), Sequence(9), Sequence(12)]);
+        assert_eq!(visible.snapshots(), 3);
+        visible.release(&first);
+        visible.release(&third);
+        assert_eq!(visible.readable(), [Sequence(5), Sequence(12)], "one of two snapshots remains");
+        visible.release(&second);
+        assert_eq!(visible.readable(), [Sequence(12)]);
         assert_eq!(visible.snapshots(), 0);
     }
 }

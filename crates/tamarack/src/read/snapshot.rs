@@ -10,10 +10,11 @@ use std::ops::RangeBounds;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::database::Registration;
 use crate::entry::{Query, Sequence};
 use crate::error::{Error, Result};
 use crate::format::key_range::KeyRange;
-use crate::memory::{Account, AwakeScan, Charge, MemoryPart};
+use crate::memory::{Account, Charge, MemoryPart};
 use crate::read::scan::{self, Origin};
 use crate::read::state_source::StateSource;
 use crate::read::value::Value;
@@ -39,7 +40,7 @@ impl Snapshot {
     /// # Errors
     /// [`crate::Error::Io`] or [`crate::Error::Corruption`] if a table cannot be read.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
-        let query = Query::new(key.as_ref(), self.registered.sequence);
+        let query = Query::new(key.as_ref(), self.registered.sequence());
         let RegisteredSequence { tree, .. } = &self.registered;
         let found = get::get(&tree.pin(), &self.dir, query, &tree.lookups);
         Ok(found.inspect_err(|error| tree.database.events.noticed(error))?.and_then(|found| found.value))
@@ -50,7 +51,7 @@ impl Snapshot {
     /// # Errors
     /// As [`Snapshot::get`].
     pub fn contains(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        let query = Query::new(key.as_ref(), self.registered.sequence);
+        let query = Query::new(key.as_ref(), self.registered.sequence());
         let RegisteredSequence { tree, .. } = &self.registered;
         let found = get::contains(&tree.pin(), &self.dir, query, &tree.lookups);
         found.inspect_err(|error| tree.database.events.noticed(error))
@@ -61,8 +62,8 @@ impl Snapshot {
     /// # Errors
     /// As [`Snapshot::get`]; the first error of any lookup.
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
-        let RegisteredSequence { tree, sequence } = &self.registered;
-        let queries: Vec<_> = keys.iter().map(|key| Query::new(key.as_ref(), *sequence)).collect();
+        let (tree, sequence) = (&self.registered.tree, self.registered.sequence());
+        let queries: Vec<_> = keys.iter().map(|key| Query::new(key.as_ref(), sequence)).collect();
         let found = multi_get::multi_get(&tree.pin(), &self.dir, &queries, &tree.lookups);
         found.inspect_err(|error| tree.database.events.noticed(error))
     }
@@ -81,14 +82,14 @@ impl Snapshot {
     /// Makes the snapshot that of a scan.
     pub(crate) fn into_scan(self, range: KeyRange) -> Scan {
         let Self { registered, dir } = self;
-        let sequence = registered.sequence;
+        let sequence = registered.sequence();
         Scan(scan::Scan::new(ScanOrigin { pinned: Pinned::default(), registered }, sequence, range, dir))
     }
 }
 
 impl fmt::Debug for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Snapshot").field("sequence", &self.registered.sequence.0).finish_non_exhaustive()
+        f.debug_struct("Snapshot").field("sequence", &self.registered.sequence().0).finish_non_exhaustive()
     }
 }
 
@@ -192,25 +193,28 @@ impl fmt::Debug for Scan {
 /// A registered sequence: flushes and compactions keep what it can see until it is dropped.
 struct RegisteredSequence {
     tree: Arc<Tree>,
-    sequence: Sequence,
+    registration: Registration,
 }
 
 impl RegisteredSequence {
     fn now(tree: &Arc<Tree>) -> Self {
-        Self { sequence: tree.database.sequences.acquire(), tree: tree.clone() }
+        Self { registration: tree.database.sequences.acquire(tree.lookups.thread_slot()), tree: tree.clone() }
+    }
+
+    fn sequence(&self) -> Sequence {
+        self.registration.sequence
     }
 }
 
 impl Clone for RegisteredSequence {
     fn clone(&self) -> Self {
-        self.tree.database.sequences.share(self.sequence);
-        Self { tree: self.tree.clone(), sequence: self.sequence }
+        Self { registration: self.tree.database.sequences.share(&self.registration), tree: self.tree.clone() }
     }
 }
 
 impl Drop for RegisteredSequence {
     fn drop(&mut self) {
-        self.tree.database.sequences.release(self.sequence);
+        self.tree.database.sequences.release(&self.registration);
     }
 }
 
@@ -224,7 +228,7 @@ struct ScanOrigin {
 enum Pinned {
     /// The state that the scan's cursors read. It was pinned after the scan's sequence was
     /// registered, so it has everything visible at that sequence.
-    State(ScanPin, #[expect(dead_code, reason = "kept for its destructor")] Option<AwakeScan>),
+    State(ScanPin),
     /// No state: the scan has not begun, or rests. A scan that rests is charged for its own memory.
     Nothing(#[expect(dead_code, reason = "kept for its destructor")] Charge),
 }
@@ -241,9 +245,16 @@ impl Default for Pinned {
 impl Pinned {
     fn account(&self) -> Option<&Arc<Account>> {
         match self {
-            Self::State(state, _) => state.active.account(),
+            Self::State(state) => state.active.account(),
             Self::Nothing(_) => None,
         }
+    }
+}
+
+/// A scan that pins a state is counted as one with cursors.
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        self.account().inspect(|account| account.scan_has_no_cursors());
     }
 }
 
@@ -254,11 +265,11 @@ impl Origin for ScanOrigin {
         let tree = &self.registered.tree;
         if let Pinned::Nothing(_) = self.pinned {
             let state = tree.pin_scan();
-            let awake = state.active.account().map(Account::scan_awakes);
-            self.pinned = Pinned::State(state, awake);
+            state.active.account().inspect(|account| account.scan_awakes());
+            self.pinned = Pinned::State(state);
         }
-        let Pinned::State(state, _) = &self.pinned else { unreachable!("it was pinned just now") };
-        StateSource::new(state, range, limit, &tree.lookups)
+        let Pinned::State(state) = &self.pinned else { unreachable!("it was pinned just now") };
+        StateSource::new(state, range, limit)
     }
 
     fn is_memory_short(&self) -> bool {

@@ -28,7 +28,6 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::rc::Rc;
 use std::sync::Arc;
 
 use tamarack_env::{ReadQueue, ReadRequest};
@@ -43,8 +42,7 @@ use crate::table::{Approach, ScanVolume};
 use crate::tree::kept_cursors::RunCursors;
 use crate::tree::memtable_or_run::{MemtableOrRun, waiting};
 use crate::tree::run::{RunApproach, RunCursor, RunVolume};
-use crate::tree::state::State;
-use crate::tree::version::TreeVersion;
+use crate::tree::state::{ScanPin, State};
 
 /// Approximate memory of a cursor with its keys, in bytes.
 const CURSOR_BYTES: usize = size_of::<RunCursor>() + size_of::<MemtableOrRun>() + 500;
@@ -59,10 +57,7 @@ pub(super) struct StateSource {
     charge: Charge,
     /// Shared by the cursors.
     volume: Arc<ScanVolume>,
-    /// Samples the latency of seeks.
-    lookups: LookupCounters,
-    /// Where the cursors are left to others.
-    tree: Arc<TreeVersion>,
+    state: ScanPin,
 }
 
 impl StateSource {
@@ -71,7 +66,7 @@ impl StateSource {
     ///
     /// # Errors
     /// As [`MergedSource::change_sources`].
-    pub(super) fn new(state: &State, range: &KeyRange, limit: Option<usize>, lookups: &LookupCounters) -> Result<Self> {
+    pub(super) fn new(state: &ScanPin, range: &KeyRange, limit: Option<usize>) -> Result<Self> {
         // Entries that an empty memtable takes from now on are younger than what the scan sees.
         let memtables = || state.memtables().filter(|memtable| !memtable.is_empty());
         // Before all entries of a key.
@@ -89,7 +84,11 @@ impl StateSource {
         if let Some(range_delete) = state.tree().range_deletes().first() {
             match *range_delete {}
         }
-        let RunCursors { mut merged, mut charge } = match state.tree().kept_cursors().take(thread(lookups)) {
+        let RunCursors { mut merged, mut charge } = match state
+            .tree()
+            .kept_cursors()
+            .take(lookups_of(state).thread_slot())
+        {
             Some(mut kept) => {
                 let runs = kept.merged.sources_mut().iter_mut().filter_map(MemtableOrRun::run);
                 runs.for_each(|run| run.join(&volume, &all));
@@ -104,15 +103,16 @@ impl StateSource {
             parts.splice(..0, memtables().map(|memtable| memtable.cursor().into()));
             charge.set(parts.len() * CURSOR_BYTES);
         })?;
-        Ok(Self { merged, charge, volume, lookups: lookups.clone(), tree: state.tree().clone() })
+        Ok(Self { merged, charge, volume, state: state.clone() })
     }
 
     /// Seeks, and records the latency if the seek is sampled.
     fn seek_sampled(&mut self, place: SeekTarget<'_>) -> Result<()> {
-        let began = self.lookups.mine().sampler.picks().then(|| self.lookups.now());
+        let lookups = lookups_of(&self.state);
+        let began = lookups.mine().sampler.picks().then(|| lookups.now());
         self.seek_together(place)?;
         if let Some(began) = began {
-            self.lookups.note_latency(LookupKind::Seek, began);
+            lookups_of(&self.state).note_latency(LookupKind::Seek, began);
         }
         Ok(())
     }
@@ -263,9 +263,9 @@ impl ReadQueue for Seek<'_> {
     }
 }
 
-/// A number that no other thread of the database has: the address of its counters.
-fn thread(lookups: &LookupCounters) -> usize {
-    Rc::as_ptr(&lookups.mine()).addr()
+/// The counters of lookups in a state.
+fn lookups_of(state: &State) -> &LookupCounters {
+    state.version.files().storage().lookups()
 }
 
 /// Leaves the cursors over runs to the next scan of the thread, if they take little.
@@ -283,7 +283,8 @@ impl Drop for StateSource {
         });
         // Only more than before could be too many.
         if fewer.is_ok() {
-            self.tree.kept_cursors().keep(thread(&self.lookups), RunCursors { merged, charge });
+            let slot = lookups_of(&self.state).thread_slot();
+            self.state.tree().kept_cursors().keep(slot, RunCursors { merged, charge });
         }
     }
 }

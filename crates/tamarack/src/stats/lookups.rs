@@ -161,9 +161,14 @@ pub struct OfThread {
     pub tally: LookupTally,
     /// Picks its lookups to sample.
     pub sampler: Sampler,
+    /// The thread's number, from 1.
+    number: u64,
 }
 
 const _: () = assert!(std::mem::offset_of!(OfThread, sampler) + Sampler::BYTES_OF_EACH_LOOKUP == 64);
+
+/// The number of parts of what threads share without meeting: see [`LookupCounters::thread_slot`].
+pub const THREAD_SLOTS: usize = 16;
 
 /// Counters of all lookups of a database. Clones share them.
 #[derive(Clone, Debug)]
@@ -263,6 +268,13 @@ impl LookupCounters {
         }
     }
 
+    /// Returns the index of this thread in what has [`THREAD_SLOTS`] parts, so that threads rarely
+    /// use the same one.
+    #[inline]
+    pub fn thread_slot(&self) -> usize {
+        self.mine().number as usize % THREAD_SLOTS
+    }
+
     #[inline]
     fn address(&self) -> usize {
         Arc::as_ptr(&self.0).addr()
@@ -333,7 +345,8 @@ impl LookupCounters {
         collected.joined += 1;
         // What a thread samples depends on when it came, so it is the same whenever a history is
         // repeated.
-        let numbers = OfThread { tally: LookupTally::default(), sampler: Sampler::new(collected.joined) };
+        let number = collected.joined;
+        let numbers = OfThread { tally: LookupTally::default(), sampler: Sampler::new(number), number };
         let numbers = Arc::new(numbers);
         collected.threads.push(numbers.clone());
         drop(collected);

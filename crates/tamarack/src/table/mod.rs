@@ -28,6 +28,7 @@ pub mod filter;
 mod filter_answer;
 mod filter_slots;
 mod index;
+mod index_position;
 mod lower;
 mod open_files;
 mod reader;

@@ -26,13 +26,11 @@ use tamarack_env::sync::{Mutex, Rank};
 use super::memtable_or_run::MemtableOrRun;
 use crate::memory::Charge;
 use crate::merge::MergedSource;
-
-/// Slots of a version. More threads than that share some.
-const SLOTS: usize = 16;
+use crate::stats::THREAD_SLOTS;
 
 /// The cursors that a version of a tree keeps. A clone, which belongs to another version, has none.
 #[derive(Debug, Default)]
-pub struct KeptCursors(OnceLock<Box<[Slot; SLOTS]>>);
+pub struct KeptCursors(OnceLock<Box<[ThreadSlot; THREAD_SLOTS]>>);
 
 /// Cursors over all runs of a version, young to old, and the charge for their memory.
 #[derive(Debug, Default)]
@@ -46,7 +44,7 @@ pub struct RunCursors {
 /// On cache lines of its own, so that threads do not share any.
 #[derive(Debug)]
 #[repr(align(64))]
-struct Slot(Mutex<Option<RunCursors>>);
+struct ThreadSlot(Mutex<Option<RunCursors>>);
 
 impl Clone for KeptCursors {
     fn clone(&self) -> Self {
@@ -55,27 +53,24 @@ impl Clone for KeptCursors {
 }
 
 impl KeptCursors {
-    /// Takes the cursors that this `thread` has kept, if there are any.
-    pub fn take(&self, thread: usize) -> Option<RunCursors> {
-        self.slot(thread)?.try_lock()?.take()
+    /// Takes the cursors that a thread with this slot ([`LookupCounters::thread_slot`]) has kept,
+    /// if there are any.
+    ///
+    /// [`LookupCounters::thread_slot`]: crate::stats::LookupCounters::thread_slot
+    pub fn take(&self, slot: usize) -> Option<RunCursors> {
+        self.0.get()?[slot].0.try_lock()?.take()
     }
 
-    /// Keeps cursors over all runs of the version, as for [`KeptCursors::take`], or drops them if
-    /// it has some.
-    pub fn keep(&self, thread: usize, cursors: RunCursors) {
-        self.0.get_or_init(|| Box::new(std::array::from_fn(|_| Slot(Mutex::new(Rank::KeptCursors, None)))));
-        let Some(mut slot) = self.slot(thread).and_then(Mutex::try_lock) else { return };
+    /// Keeps cursors over all runs of the version in the slot of a thread, or drops them if it has
+    /// some.
+    pub fn keep(&self, slot: usize, cursors: RunCursors) {
+        let slots =
+            self.0.get_or_init(|| Box::new(std::array::from_fn(|_| ThreadSlot(Mutex::new(Rank::KeptCursors, None)))));
+        let Some(mut kept) = slots[slot].0.try_lock() else { return };
         // Dropped without the lock.
-        let refused = if slot.is_none() { slot.replace(cursors) } else { Some(cursors) };
-        drop(slot);
+        let refused = if kept.is_none() { kept.replace(cursors) } else { Some(cursors) };
+        drop(kept);
         drop(refused);
-    }
-
-    /// The slot of a thread, by any number that differs from those of other threads.
-    fn slot(&self, thread: usize) -> Option<&Mutex<Option<RunCursors>>> {
-        // The upper bits of the product depend on all bits: numbers may be addresses.
-        let mixed = (thread as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        Some(&self.0.get()?[(mixed >> (64 - SLOTS.ilog2())) as usize].0)
     }
 }
 
@@ -91,17 +86,5 @@ mod tests {
         kept.keep(7, RunCursors::default());
         assert!(kept.clone().take(7).is_none(), "another version has other runs");
         assert!(kept.take(7).is_some() && kept.take(7).is_none());
-    }
-
-    /// Addresses of what threads have differ by multiples of large powers of two.
-    #[test]
-    fn threads_rarely_share_a_slot() {
-        for step in [1, 64, 4096, 1 << 20, 1 << 26] {
-            let kept = KeptCursors::default();
-            let threads = (0..8).map(|thread| 0x7000_0000_0b20 + thread * step);
-            threads.clone().for_each(|thread| kept.keep(thread, RunCursors::default()));
-            let slots = threads.filter(|thread| kept.take(*thread).is_some()).count();
-            assert!(slots >= 5, "{slots} slots for 8 threads in steps of {step}");
-        }
     }
 }

@@ -19,10 +19,10 @@
 //! # Pins
 //!
 //! Pinning takes no lock. Gets and scans pin **different objects**: a get pins the published state
-//! itself ([`GetPin`]) and counts no reference on a shared cache line; a scan copies the state's
-//! four references ([`ScanPin`]), whose counts all scans share, and may live for hours. So when a
-//! replaced state has no reference left, every get that began on it has ended, whatever scans there
-//! are. A filter over the whole tree needs to know that before it reuses a run's name.
+//! itself ([`GetPin`]) and counts no reference on a shared cache line; a scan counts one on a twin
+//! of the state ([`ScanPin`]), and may live for hours. So when a replaced state has no reference
+//! left, every get that began on it has ended, whatever scans there are. A filter over the whole
+//! tree needs to know that before it reuses a run's name.
 //!
 //! The schedule explorer cannot look into the pointer, so a [`schedule_point`] precedes each
 //! access.
@@ -55,12 +55,20 @@ pub struct State {
     tree: Arc<TreeVersion>,
     /// The filter over the whole tree, if there is one.
     filter: Option<Arc<FilterView>>,
+    /// The same without the filter, for scans; `None` in that, and in what is not published yet.
+    for_scans: Option<Arc<Self>>,
 }
 
 impl State {
     fn new(id: TreeId, active: Arc<Memtable>, immutable: Arc<[Arc<ImmutableMemtable>]>, version: Arc<Version>) -> Self {
         let tree = version.expect_tree(id).clone();
-        Self { active, immutable, version, tree, filter: None }
+        Self { active, immutable, version, tree, filter: None, for_scans: None }
+    }
+
+    /// The state as it is published.
+    fn with_twin(self) -> Arc<Self> {
+        let twin = Self { filter: None, for_scans: None, ..self.clone() };
+        Arc::new(Self { for_scans: Some(Arc::new(twin)), ..self })
     }
 
     /// Returns the filter over the whole tree, if it has one.
@@ -114,8 +122,8 @@ impl Deref for GetPin {
 }
 
 /// A scan's pin: memtables and runs, for any length of time. Does not pin the published state.
-#[derive(Debug)]
-pub struct ScanPin(State);
+#[derive(Clone, Debug)]
+pub struct ScanPin(Arc<State>);
 
 impl Deref for ScanPin {
     type Target = State;
@@ -159,7 +167,7 @@ impl Tree {
         version: Arc<Version>,
     ) -> Self {
         let lookups = version.files.storage().lookups().clone();
-        let state = ArcSwap::from_pointee(State::new(id, active, immutable.into(), version));
+        let state = ArcSwap::new(State::new(id, active, immutable.into(), version).with_twin());
         let (replacing, level_ids) = (Mutex::new(Rank::TreeState, ()), Mutex::new(Rank::LevelIds, None));
         Self { id, database, state, replacing, level_ids, lookups }
     }
@@ -186,7 +194,8 @@ impl Tree {
     /// whole tree: scans do not ask it, and would keep the memory of partitions that others have
     /// replaced.
     pub fn pin_scan(&self) -> ScanPin {
-        ScanPin(State { filter: None, ..self.present() })
+        let state = self.pin();
+        ScanPin(state.for_scans.clone().expect("what is published has a twin for scans"))
     }
 
     /// A state like the current one.
@@ -262,7 +271,7 @@ impl Tree {
     /// drops what is replaced without that: it may be the last reference to memtables and versions.
     fn publish(&self, state: State) -> Arc<State> {
         schedule_point();
-        self.state.swap(Arc::new(state))
+        self.state.swap(state.with_twin())
     }
 }
 
