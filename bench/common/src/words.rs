@@ -25,6 +25,12 @@ impl List {
     pub fn wants_part_of(&self, name: &str) -> bool {
         self.0.is_empty() || self.0.iter().any(|wanted| name.contains(wanted.as_str()))
     }
+
+    /// True if one of the names is part of `name` and contains `word`: for what is never wanted by
+    /// default.
+    pub fn asks_for(&self, word: &str, name: &str) -> bool {
+        self.0.iter().any(|wanted| wanted.contains(word) && name.contains(wanted.as_str()))
+    }
 }
 
 impl Words {
@@ -136,6 +142,12 @@ fn words_are_those_of_the_help() {
     let words = parse("--keep --dir /a --rounds 7").unwrap_or_else(|message| panic!("{message}"));
     assert!(words.flag("keep") && words.number("rounds", 3) == 7 && words.dir().ends_with("a"));
     assert_eq!(words.command("x"), "cargo run --release --bin x -- --dir DIR --rounds 7");
+    let only = |words: &str| List(words.split(',').map(str::to_owned).collect());
+    assert!(
+        only("a/x,steady").asks_for("steady", "large-steady/b")
+            && only("e-steady/b").asks_for("steady", "large-steady/b")
+    );
+    assert!(!only("large,b").asks_for("steady", "large-steady/b") && !List::default().asks_for("steady", "steady"));
     for wrong in ["--kee", "--dir", "keep", "--rounds", "--help", "usage:"] {
         assert!(parse(wrong).is_err(), "{wrong}");
     }

@@ -5,6 +5,8 @@
 //! each database:  each number of threads: each engine: load ─► (the first is kept)
 //!                 cached, then direct:  open a copy in every engine, each in a process ─► warm
 //!                   reading rows, then writing ones: each round: each row: each engine: one slice
+//!                 steady, if asked for: each round: each sequence of rows: each engine,
+//!                   alone: open a copy ─► the rows, one right after the other
 //! ```
 //!
 //! A slice is a list of operations, the same for every engine, that each works through as far as it
@@ -21,7 +23,7 @@ use common::words::{List, Words};
 use serde::{Deserialize, Serialize};
 
 use crate::circumstances::Circumstances;
-use crate::plan::{Database, Plan, Reads};
+use crate::plan::{Database, Plan, Reads, STEADY};
 use crate::process::Worker;
 use crate::rows::Row;
 use crate::slice::{Marks, Sample};
@@ -45,6 +47,12 @@ pub struct Results {
     #[serde(flatten)]
     pub circumstances: Circumstances,
     pub slice_ms: u64,
+    /// Warm-up of a sequence of the steady state, and time of its rows; 0 in figures that were kept
+    /// before it was measured.
+    #[serde(default)]
+    pub steady_warm_s: u64,
+    #[serde(default)]
+    pub steady_s: u64,
     pub databases: Vec<DatabaseFacts>,
     pub engines: Vec<EngineFacts>,
     pub loads: Vec<LoadResult>,
@@ -64,6 +72,8 @@ pub struct DatabaseFacts {
     pub buffer_bytes: u64,
     /// Of the large and of the small cache.
     pub cache_bytes: [u64; 2],
+    #[serde(default)]
+    pub steady_cache_bytes: Option<u64>,
 }
 
 #[derive(Clone, Serialize, Deserialize, Debug)]
@@ -116,14 +126,23 @@ pub fn measure(plan: &Plan, settings: &Settings, save: &dyn Fn(&Results) -> io::
         Run { plan, settings, kinds, dir: settings.dir.join("beside"), results: Results::new(plan, settings) };
     for number in 0..plan.databases.len() {
         let name = plan.databases[number].name;
-        if run.rows(name, Reads::Cached).chain(run.rows(name, Reads::Direct)).next().is_none() {
+        let sequences = run.sequences(number);
+        if sequences.is_empty() && Reads::ALL.iter().all(|reads| run.rows(name, *reads).next().is_none()) {
             continue;
         }
         run.load(number)?;
+        let save = |results: &mut Results| {
+            results.circumstances.minutes = began.elapsed().as_secs_f64() / 60.0;
+            save(results)
+        };
         for reads in Reads::ALL {
             run.ask_all(number, reads)?;
-            run.results.circumstances.minutes = began.elapsed().as_secs_f64() / 60.0;
-            save(&run.results)?;
+            save(&mut run.results)?;
+        }
+        for (round, sequence) in (0..plan.rounds).flat_map(|round| sequences.iter().map(move |one| (round, *one))) {
+            run.results.circumstances.busy.push(machine::load());
+            run.sequence(number, sequence, round)?;
+            save(&mut run.results)?;
         }
         if !settings.keep {
             // The next database needs the space.
@@ -159,6 +178,16 @@ impl Run<'_> {
     fn rows(&self, database: &str, reads: Reads) -> impl Iterator<Item = (usize, &Row)> {
         let name = move |row: &Row| format!("{database}-{}/{}/{}", reads.name(), row.name, row.threads);
         self.plan.rows.iter().enumerate().filter(move |(_, row)| self.settings.only.wants_part_of(&name(row)))
+    }
+
+    /// The numbers of the sequences of the steady state that are asked for.
+    fn sequences(&self, database: usize) -> Vec<usize> {
+        let (database, only) = (&self.plan.databases[database], &self.settings.only);
+        let is_asked_for =
+            |row: &Row| only.asks_for(STEADY, &format!("{}-{STEADY}/{}/{}", database.name, row.name, row.threads));
+        let sequences = self.plan.steady.sequences.iter().enumerate();
+        let sequences = sequences.filter(|(_, rows)| rows.iter().any(is_asked_for)).map(|(number, _)| number);
+        sequences.filter(|_| database.steady_cache_bytes.is_some()).collect()
     }
 
     fn kinds_for(&self, database: &Database) -> Vec<&dyn Kind> {
@@ -299,8 +328,55 @@ impl Run<'_> {
                 }
             }
         }
-        if let Some((one, other)) = differing(&answers).filter(|_| row.is_comparable()) {
-            self.trouble(format!("{database}-{}/{}: ANSWERS DIFFER between {one} and {other}", reads.name(), row.name));
+        self.compare(database, reads.name(), row, &answers);
+    }
+
+    /// A sequence of the steady state on every engine, each in a process of its own while no other
+    /// runs.
+    fn sequence(&mut self, number: usize, sequence: usize, round: usize) -> io::Result<()> {
+        let (database, rows) = (&self.plan.databases[number], &self.plan.steady.sequences[sequence]);
+        let bases: Vec<_> =
+            self.kinds_for(database).iter().map(|kind| (kind.name(), self.base(*kind, database))).collect();
+        let mut answers = vec![HashMap::new(); rows.len()];
+        for turn in 0..bases.len() {
+            let (engine, base) = bases[(round + turn) % bases.len()].clone();
+            let copy = self.dir.join(format!("steady-{}", engine.replace(' ', "-")));
+            remove_if_there(&copy)?;
+            let question =
+                Question::Sequence { database: number, sequence, round: 1 + round as u64, base, copy: copy.clone() };
+            match ask_once(engine, &question) {
+                Ok(Answer::Sequenced(given)) => {
+                    for ((row, answers), (sample, marks)) in rows.iter().zip(&mut answers).zip(given) {
+                        eprintln!(
+                            "{}-{STEADY}: {}: {engine}: {:.0} operations/s",
+                            database.name, row.name, sample.ops_per_s
+                        );
+                        answers.insert(engine, marks);
+                        self.results.slices.push(SliceResult {
+                            database: database.name.to_owned(),
+                            reads: STEADY.to_owned(),
+                            row: row.name.to_owned(),
+                            threads: row.threads,
+                            engine: engine.to_owned(),
+                            round,
+                            sample,
+                        });
+                    }
+                }
+                answer => {
+                    remove_if_there(&copy)?;
+                    self.trouble(format!("{}-{STEADY}: {engine} fails at {}: {answer:?}", database.name, rows[0].name));
+                }
+            }
+        }
+        rows.iter().zip(&answers).for_each(|(row, answers)| self.compare(database.name, STEADY, row, answers));
+        eprintln!("{}-{STEADY}: {}: round {} of {}", database.name, rows[0].name, round + 1, self.plan.rounds);
+        Ok(())
+    }
+
+    fn compare(&mut self, database: &str, reads: &str, row: &Row, answers: &HashMap<&str, Vec<Marks>>) {
+        if let Some((one, other)) = differing(answers).filter(|_| row.is_comparable()) {
+            self.trouble(format!("{database}-{reads}/{}: ANSWERS DIFFER between {one} and {other}", row.name));
         }
     }
 
@@ -342,6 +418,7 @@ impl Results {
             bytes: database.data.bytes(),
             buffer_bytes: database.buffer_bytes,
             cache_bytes: Reads::ALL.map(|reads| database.place(reads, false).cache_bytes),
+            steady_cache_bytes: database.steady_cache_bytes,
         };
         let engine = |kind: &dyn Kind| EngineFacts {
             name: kind.name().to_owned(),
@@ -352,6 +429,8 @@ impl Results {
         Self {
             circumstances: Circumstances::now(&settings.dir, &settings.command, plan.rounds),
             slice_ms: plan.slice.as_millis() as u64,
+            steady_warm_s: plan.steady.warm.as_secs(),
+            steady_s: plan.steady.measured.as_secs(),
             databases: plan.databases.iter().map(facts).collect(),
             engines: stores::all()
                 .iter()

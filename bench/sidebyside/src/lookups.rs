@@ -32,7 +32,7 @@ use crate::circumstances::Circumstances;
 use crate::data::Data;
 use crate::plan::Reads;
 use crate::rows::Maker;
-use crate::slice::{Bench, Sample};
+use crate::slice::{Bench, Sample, Times};
 use crate::stores::Store;
 use crate::table::count;
 use contenders::ContenderFacts;
@@ -307,8 +307,8 @@ impl Run<'_> {
     fn slice_of_store(&self, store: &dyn Store, reads: Reads, workload: Workload, seed: u64, time: Duration) -> Sample {
         let row = workload.row();
         let works = self.maker.slice(&row, seed, workload.most_operations(reads, time));
-        let direct_io = reads == Reads::Direct;
-        Bench { store, data: &self.data, noise: &self.noise, direct_io }.run(&row, &works, time).0
+        let (direct_io, times) = (reads == Reads::Direct, Times { warm: Duration::ZERO, measured: time });
+        Bench { store, data: &self.data, noise: &self.noise, direct_io }.run(&row, &works, times).0
     }
 
     fn trouble(&mut self, what: String) {

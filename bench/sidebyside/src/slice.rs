@@ -25,12 +25,23 @@ pub struct Sample {
     pub blocks: Option<f64>,
     pub device_bytes: f64,
     pub operations: usize,
+    /// Gets among the operations; 0 in figures that were kept before gets were counted.
+    #[serde(default)]
+    pub gets: usize,
 }
 
 /// What one thread has found after every so many operations: the sums of [`Seen`].
 pub type Marks = Vec<u64>;
 
 const MARK: usize = 256;
+
+/// How long a slice takes at most.
+#[derive(Clone, Copy, Debug)]
+pub struct Times {
+    /// Before anything is measured.
+    pub warm: Duration,
+    pub measured: Duration,
+}
 
 /// A store, and what is needed to use it.
 pub struct Bench<'a> {
@@ -43,9 +54,8 @@ pub struct Bench<'a> {
 
 impl Bench<'_> {
     /// Does `works`, a thread for each, for so long at most.
-    pub fn run(&self, row: &Row, works: &[Work], time: Duration) -> (Sample, Vec<Ran>) {
+    pub fn run(&self, row: &Row, works: &[Work], times: Times) -> (Sample, Vec<Ran>) {
         let (start_line, over) = (Barrier::new(works.len()), AtomicBool::new(false));
-        let (io, blocks) = (machine::io(), self.store.block_reads());
         let ran: Vec<Ran> = thread::scope(|scope| {
             if row.beside_puts_per_s > 0 {
                 scope.spawn(|| self.write_beside(row.beside_puts_per_s, &over));
@@ -56,7 +66,7 @@ impl Bench<'_> {
                     let start_line = &start_line;
                     scope.spawn(move || {
                         start_line.wait();
-                        self.work_through(row, work, time)
+                        self.work_through(row, work, times)
                     })
                 })
                 .collect();
@@ -65,34 +75,51 @@ impl Bench<'_> {
             over.store(true, Ordering::Relaxed);
             ran
         });
-        let device_bytes = machine::io().read_bytes - io.read_bytes;
-        let of_all = self.store.block_reads().zip(blocks).map(|(after, before)| after - before);
-        let blocks = if self.store.counts_by_thread() { ran.iter().map(|ran| ran.blocks).sum() } else { of_all };
-        (sum_up(&ran, blocks, device_bytes), ran)
+        (sum_up(&ran, self.store.counts_by_thread()), ran)
     }
 
-    fn work_through(&self, row: &Row, work: &Work, time: Duration) -> Ran {
+    /// The warm-up ends with its time, or with its share of the operations if the store is so fast.
+    fn work_through(&self, row: &Row, work: &Work, Times { warm, measured }: Times) -> Ran {
+        let (mut operations, mut so_far) = (work.iter(), Progress::default());
+        if !warm.is_zero() {
+            let share = warm.as_secs_f64() / (warm + measured).as_secs_f64();
+            let warming = (work.numbers.len() as f64 * share) as usize;
+            self.work_for(row, operations.by_ref().take(warming), warm, &mut so_far);
+        }
+        let measured = self.work_for(row, operations, measured, &mut so_far);
+        Ran { operations: so_far.operations, marks: so_far.marks, measured }
+    }
+
+    /// Does operations for so long at most.
+    fn work_for<'a>(
+        &self,
+        row: &Row,
+        work: impl Iterator<Item = (Operation, &'a [u8], u64)>,
+        time: Duration,
+        so_far: &mut Progress,
+    ) -> Measured {
         let Self { store, data, noise, .. } = *self;
-        let (mut seen, mut latencies, mut marks) = (Seen::default(), Histogram::default(), Marks::new());
+        let (first, mut gets, mut latencies) = (so_far.operations, 0, Histogram::default());
         // The clock takes as long as a tenth of a fast get.
         let timed_of = if row.scans() || (self.direct_io && row.keys != Keys::Absent) { 1 } else { 8 };
-        let (blocks_before, cpu_before, began) = (store.block_reads(), thread_cpu_ns(), Instant::now());
-        let mut operations = 0;
-        for (operation, key, number) in work.iter() {
-            let before = (operations % timed_of == 0).then(Instant::now);
+        let (reads_before, cpu_before, began) = (ReadSoFar::of(store), thread_cpu_ns(), Instant::now());
+        for (operation, key, number) in work {
+            let before = so_far.operations.is_multiple_of(timed_of).then(Instant::now);
+            let seen = &mut so_far.seen;
             match operation {
-                Operation::Get => store.get(key, &mut seen),
-                Operation::Scan { limit, reverse } => store.scan(key, limit.into(), reverse, &mut seen),
+                Operation::Get => store.get(key, seen),
+                Operation::Scan { limit, reverse } => store.scan(key, limit.into(), reverse, seen),
                 Operation::ScanUpTo(_) => unreachable!("limits are drawn when work is made"),
                 Operation::Put | Operation::Insert => store.put(key, data.value(noise, number)),
                 Operation::ReadModifyWrite => {
-                    store.get(key, &mut seen);
+                    store.get(key, seen);
                     store.put(key, data.value(noise, number));
                 }
             }
-            operations += 1;
-            if operations % MARK == 0 {
-                marks.push(seen.sum);
+            gets += usize::from(matches!(operation, Operation::Get | Operation::ReadModifyWrite));
+            so_far.operations += 1;
+            if so_far.operations.is_multiple_of(MARK) {
+                so_far.marks.push(so_far.seen.sum);
             }
             if let Some(before) = before {
                 let now = Instant::now();
@@ -103,8 +130,8 @@ impl Bench<'_> {
             }
         }
         let (ended, cpu_ns) = (Instant::now(), thread_cpu_ns() - cpu_before);
-        let blocks = store.block_reads().zip(blocks_before).map(|(after, before)| after - before);
-        Ran { operations, marks, began, ended, cpu_ns, blocks, latencies }
+        let operations = so_far.operations - first;
+        Measured { operations, gets, began, ended, cpu_ns, reads_before, reads_after: ReadSoFar::of(store), latencies }
     }
 
     /// Overwrites entries with their present values, at a fixed rate; those due within a
@@ -125,30 +152,141 @@ impl Bench<'_> {
 
 /// What one thread did.
 pub struct Ran {
-    /// How many of its operations.
+    /// How many of its operations, warm-up included.
     pub operations: usize,
     pub marks: Marks,
+    measured: Measured,
+}
+
+/// How far one thread has come.
+#[derive(Default)]
+struct Progress {
+    operations: usize,
+    seen: Seen,
+    marks: Marks,
+}
+
+/// What was measured of one thread.
+struct Measured {
+    operations: usize,
+    gets: usize,
     began: Instant,
     ended: Instant,
     cpu_ns: u64,
-    blocks: Option<u64>,
+    reads_before: ReadSoFar,
+    reads_after: ReadSoFar,
     latencies: Histogram,
 }
 
-fn sum_up(ran: &[Ran], blocks: Option<u64>, device_bytes: u64) -> Sample {
-    let began = ran.iter().map(|ran| ran.began).min().expect("there is a thread");
-    let ended = ran.iter().map(|ran| ran.ended).max().expect("there is a thread");
-    let operations: usize = ran.iter().map(|ran| ran.operations).sum();
+/// Blocks that the store has read, of the calling thread or of all, and bytes of the process.
+struct ReadSoFar {
+    blocks: Option<u64>,
+    device_bytes: u64,
+}
+
+impl ReadSoFar {
+    fn of(store: &dyn Store) -> Self {
+        Self { blocks: store.block_reads(), device_bytes: machine::io().read_bytes }
+    }
+}
+
+fn sum_up(ran: &[Ran], counts_by_thread: bool) -> Sample {
+    let all = || ran.iter().map(|ran| &ran.measured);
+    let began = all().map(|one| one.began).min().expect("there is a thread");
+    let ended = all().map(|one| one.ended).max().expect("there is a thread");
+    let operations: usize = all().map(|one| one.operations).sum();
     let mut latencies = Histogram::default();
-    ran.iter().for_each(|ran| latencies.add(&ran.latencies));
+    all().for_each(|one| latencies.add(&one.latencies));
+    let before = || all().map(|one| &one.reads_before);
+    let after = || all().map(|one| &one.reads_after);
+    let device_bytes = after().map(|read| read.device_bytes).max().zip(before().map(|read| read.device_bytes).min());
+    let blocks = if counts_by_thread {
+        after().zip(before()).map(|(after, before)| Some(after.blocks? - before.blocks?)).sum()
+    } else {
+        let of_all = after().filter_map(|read| read.blocks).max().zip(before().filter_map(|read| read.blocks).min());
+        of_all.map(|(after, before)| after - before)
+    };
     let each = |count: u64| count as f64 / operations as f64;
     Sample {
         ops_per_s: operations as f64 / (ended - began).as_secs_f64(),
         p50_ns: latencies.percentile_ns(500),
         p99_ns: latencies.percentile_ns(990),
-        cpu_ns: each(ran.iter().map(|ran| ran.cpu_ns).sum()),
+        cpu_ns: each(all().map(|one| one.cpu_ns).sum()),
         blocks: blocks.map(each),
-        device_bytes: each(device_bytes),
+        device_bytes: each(device_bytes.map_or(0, |(after, before)| after - before)),
         operations,
+        gets: all().map(|one| one.gets).sum(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::RwLock;
+
+    use super::*;
+    use crate::rows::Maker;
+
+    /// Entries in memory. Each get takes a millisecond, and reads a block.
+    #[derive(Default)]
+    struct SlowMap {
+        entries: RwLock<BTreeMap<Vec<u8>, Vec<u8>>>,
+        gets: std::sync::atomic::AtomicU64,
+    }
+
+    impl Store for SlowMap {
+        fn put(&self, key: &[u8], value: &[u8]) {
+            self.entries.write().unwrap().insert(key.to_vec(), value.to_vec());
+        }
+
+        fn flush(&self) {}
+
+        fn settle(&self) -> Duration {
+            Duration::ZERO
+        }
+
+        fn get(&self, key: &[u8], seen: &mut Seen) {
+            thread::sleep(Duration::from_millis(1));
+            self.gets.fetch_add(1, Ordering::Relaxed);
+            if let Some(value) = self.entries.read().unwrap().get(key) {
+                seen.value(value);
+            }
+        }
+
+        fn scan(&self, _: &[u8], _: usize, _: bool, _: &mut Seen) {}
+
+        fn tree(&self) -> String {
+            String::new()
+        }
+
+        fn block_reads(&self) -> Option<u64> {
+            Some(self.gets.load(Ordering::Relaxed))
+        }
+    }
+
+    /// Operations of the warm-up count for answers, and for nothing that is measured.
+    #[test]
+    fn a_warm_up_is_not_measured() {
+        let data = Data { name: "test", prefix: "", value_bytes: 10, entries: 100, sequential: false };
+        let (store, noise) = (SlowMap::default(), common::numbers::noise());
+        (0..data.entries).for_each(|n| store.put(&data.key(n), data.value(&noise, n)));
+        let bench = Bench { store: &store, data: &data, noise: &noise, direct_io: true };
+        let row = Row { threads: 2, ..Row::new("test", Keys::Zipfian, &[(50, Operation::Get), (50, Operation::Put)]) };
+        let works = Maker::new(data).slice(&row, 1, 4 * MARK);
+
+        // Each thread has two marks' operations, and a quarter of the time, so of them, is warm-up.
+        let hour = Duration::from_secs(3600);
+        let (sample, ran) = bench.run(&row, &works, Times { warm: hour, measured: 3 * hour });
+        assert_eq!(ran.iter().map(|ran| (ran.operations, ran.marks.len())).collect::<Vec<_>>(), [(2 * MARK, 2); 2]);
+        assert_eq!(sample.operations, 3 * MARK);
+        let gets = |operations: &[Operation]| operations.iter().filter(|one| **one == Operation::Get).count();
+        assert_eq!(sample.gets, works.iter().map(|work| gets(&work.operations[MARK / 2..])).sum::<usize>());
+        // A thread may read while the other still warms up.
+        let blocks = sample.blocks.unwrap() * sample.operations as f64;
+        assert!(blocks >= sample.gets as f64 - 0.5, "{blocks} {sample:?}");
+
+        let (cold, _) = bench.run(&row, &works, Times { warm: Duration::ZERO, measured: hour });
+        assert_eq!(cold.operations, 4 * MARK);
+        assert!((cold.blocks.unwrap() * cold.operations as f64 - cold.gets as f64).abs() < 0.5, "{cold:?}");
     }
 }

@@ -1,11 +1,13 @@
 //! The report of `beside`, in Markdown.
 
+mod steady;
+
 use std::fmt::Write as _;
 
 use common::numbers::median;
 
 use crate::beside::{DatabaseFacts, LoadResult, Results, SliceResult};
-use crate::plan::Reads;
+use crate::plan::{Reads, STEADY};
 use crate::slice::Sample;
 
 /// The engines compared with Tamarack, and the variants in [`Results`] that stand for each: the
@@ -15,12 +17,16 @@ const RIVALS: [(&str, &[&str]); 4] =
 
 const OWN: &str = "tamarack";
 
+/// How blocks are found, in the order of the report.
+const PLACES: [&str; 3] = [Reads::Cached.name(), Reads::Direct.name(), STEADY];
+
 /// All that was measured.
 pub fn markdown(results: &Results, notes: &str) -> String {
     let lines = lines(results);
     let mut text = format!("# Tamarack beside other stores, {}\n\n", results.circumstances.date);
     text += &preface(results);
     text += &at_a_glance(results, &lines);
+    text += &steady::section(results, &lines);
     text += &behind(results, &lines, notes);
     text += &databases(results);
     text += &all_figures(results, &lines);
@@ -49,10 +55,10 @@ struct Cell<'a> {
 fn lines(results: &Results) -> Vec<Line<'_>> {
     let mut lines = Vec::new();
     for database in &results.databases {
-        for reads in Reads::ALL {
+        for reads in PLACES {
             let slices = |name: &str| {
                 let name = name.to_owned();
-                results.slices.iter().filter(move |slice| slice.database == name && slice.reads == reads.name())
+                results.slices.iter().filter(move |slice| slice.database == name && slice.reads == reads)
             };
             let mut rows: Vec<(&str, usize)> = Vec::new();
             for slice in slices(&database.name) {
@@ -81,7 +87,7 @@ fn lines(results: &Results) -> Vec<Line<'_>> {
                         .max_by(|a, b| a.ops_per_s().total_cmp(&b.ops_per_s()))
                 };
                 let rivals = RIVALS.iter().map(|(_, engines)| best(engines)).collect();
-                lines.push(Line { database, reads: reads.name(), row, threads, own: cell(OWN), rivals });
+                lines.push(Line { database, reads, row, threads, own: cell(OWN), rivals });
             }
         }
     }
@@ -197,8 +203,11 @@ fn at_a_glance(results: &Results, lines: &[Line<'_>]) -> String {
 
 /// One rival: workloads downward, databases across.
 fn matrix(results: &Results, lines: &[Line<'_>], rival: usize, name: &str) -> String {
-    let places: Vec<(&DatabaseFacts, &str)> =
-        results.databases.iter().flat_map(|database| Reads::ALL.map(|reads| (database, reads.name()))).collect();
+    let is_measured = |(database, reads): &(&DatabaseFacts, &str)| {
+        lines.iter().any(|line| line.database.name == database.name && line.reads == *reads)
+    };
+    let places = results.databases.iter().flat_map(|database| PLACES.map(|reads| (database, reads)));
+    let places: Vec<_> = places.filter(|place| place.1 != STEADY || is_measured(place)).collect();
     let mut heading = vec!["workload".to_owned(), "threads".to_owned()];
     heading.extend(places.iter().map(|(database, reads)| format!("{} {reads}", database.name)));
     let mut rows: Vec<(&str, usize)> = Vec::new();
@@ -423,9 +432,9 @@ fn all_figures(results: &Results, lines: &[Line<'_>]) -> String {
                     processor time of the threads that work, kernel included, for an operation.\n"
         .to_owned();
     for database in &results.databases {
-        for reads in Reads::ALL {
+        for reads in PLACES {
             let mut rows = Vec::new();
-            for line in lines.iter().filter(|line| line.database.name == database.name && line.reads == reads.name()) {
+            for line in lines.iter().filter(|line| line.database.name == database.name && line.reads == reads) {
                 for cell in line.own.iter().chain(line.rivals.iter().flatten()) {
                     let (least, greatest) = cell.spread();
                     rows.push(vec![
@@ -449,7 +458,7 @@ fn all_figures(results: &Results, lines: &[Line<'_>]) -> String {
                     "workload", "engine", "threads", "ops/s", "least", "greatest", "times", "p50 us", "p99 us",
                     "cpu us", "blocks", "KiB",
                 ];
-                write!(text, "\n### {}, {}\n\n{}", database.title, reads.name(), table(&heading, 2, &rows))
+                write!(text, "\n### {}, {reads}\n\n{}", database.title, table(&heading, 2, &rows))
                     .expect("a string takes everything");
             }
         }

@@ -14,9 +14,9 @@ use crate::check::check;
 use crate::load;
 use crate::plan::{Database, Plan, Reads};
 use crate::process::answer_all;
-use crate::rows::{Keys, Maker, Row};
-use crate::slice::{Bench, Marks, Sample};
-use crate::stores::{self, Kind, Store};
+use crate::rows::{Keys, Maker, Row, Work};
+use crate::slice::{Bench, Marks, Sample, Times};
+use crate::stores::{self, Kind, Place, Store};
 
 /// A request to a worker. Databases and rows are numbers in the plan, which both sides make from
 /// the same arguments.
@@ -30,6 +30,8 @@ pub enum Question {
     Slice { row: usize, round: u64 },
     /// Close what is open.
     Close,
+    /// Open a copy of a database, and close it after the rows of a sequence of the steady state.
+    Sequence { database: usize, sequence: usize, round: u64, base: PathBuf, copy: PathBuf },
 }
 
 /// What it answers.
@@ -45,6 +47,8 @@ pub enum Answer {
         marks: Vec<Marks>,
         rest_s: f64,
     },
+    /// What each row gave.
+    Sequenced(Vec<(Sample, Vec<Marks>)>),
     Closed(Closed),
 }
 
@@ -83,8 +87,9 @@ pub fn serve(engine: &str, plan: &Plan) -> io::Result<()> {
                 Answer::Loaded(load_all(kind.as_ref(), &plan.databases[database], threads, &dir, &noise)?)
             }
             Question::Open { database, direct, base, copy } => {
-                let reads = if direct { Reads::Direct } else { Reads::Cached };
-                let opened = Open::new(kind.as_ref(), &plan.databases[database], reads, &base, copy, &noise)?;
+                let (database, reads) = (&plan.databases[database], if direct { Reads::Direct } else { Reads::Cached });
+                let mut opened = Open::new(kind.as_ref(), database, &database.place(reads, false), &base, copy)?;
+                opened.warm(&noise)?;
                 let tree = opened.store.tree();
                 open = Some(opened);
                 Answer::Opened { tree }
@@ -96,6 +101,16 @@ pub fn serve(engine: &str, plan: &Plan) -> io::Result<()> {
                 open.slice(&plan.rows[row], seed, plan.slice, &noise)?
             }
             Question::Close => Answer::Closed(open.take().expect("it is opened before").close()?),
+            Question::Sequence { database, sequence, round, base, copy } => {
+                let database = &plan.databases[database];
+                let place = database.steady_place().expect("its steady state is measured");
+                let opened = Open::new(kind.as_ref(), database, &place, &base, copy)?;
+                let seed = round * plan.steady.sequences.len() as u64 + sequence as u64;
+                let rows: Vec<_> = plan.steady.times(&plan.steady.sequences[sequence]).collect();
+                let answer = opened.sequence(&rows, seed, &noise)?;
+                opened.close()?;
+                answer
+            }
         })
     })
 }
@@ -147,27 +162,25 @@ struct Open {
 }
 
 impl Open {
-    fn new(
-        kind: &dyn Kind,
-        database: &Database,
-        reads: Reads,
-        base: &Path,
-        dir: PathBuf,
-        noise: &[u8],
-    ) -> io::Result<Self> {
+    fn new(kind: &dyn Kind, database: &Database, place: &Place, base: &Path, dir: PathBuf) -> io::Result<Self> {
         load::copy(base, &dir)?;
         machine::settle();
-        let store = kind.open(&dir, &database.place(reads, false));
-        let evicts = reads == Reads::Direct && !kind.has_direct_io();
-        let mut open = Self { store, database: database.clone(), reads, evicts, maker: Maker::new(database.data), dir };
-        match reads {
-            Reads::Cached => open.touch_everything(),
+        let store = kind.open(&dir, place);
+        let reads = if place.direct_io { Reads::Direct } else { Reads::Cached };
+        let evicts = place.direct_io && !kind.has_direct_io();
+        Ok(Self { store, database: database.clone(), reads, evicts, maker: Maker::new(database.data), dir })
+    }
+
+    /// Fills the cache.
+    fn warm(&mut self, noise: &[u8]) -> io::Result<()> {
+        match self.reads {
+            Reads::Cached => self.touch_everything(),
             Reads::Direct => {
                 let skewed = Row::new("warming", Keys::Zipfian, &[(100, crate::rows::Operation::Get)]);
-                open.slice(&skewed, 0, Duration::from_secs(1), noise)?;
+                self.slice(&skewed, 0, Duration::from_secs(1), noise)?;
             }
         }
-        Ok(open)
+        Ok(())
     }
 
     /// Looks up keys close enough to each other that every block of every run is needed for one of
@@ -190,9 +203,8 @@ impl Open {
         }
         let time = time * row.longer;
         let works = self.maker.slice(row, seed, self.reads.most_operations(time));
-        let (data, direct_io) = (&self.database.data, self.reads == Reads::Direct);
-        let bench = Bench { store: self.store.as_ref(), data, noise, direct_io };
-        let (sample, ran) = bench.run(row, &works, time);
+        let data = &self.database.data;
+        let (sample, ran) = self.bench(noise).run(row, &works, Times { warm: Duration::ZERO, measured: time });
         let done: Vec<usize> = ran.iter().map(|ran| ran.operations).collect();
         for number in self.maker.missing(&works, &done) {
             self.store.put(&data.key(number), data.value(noise, number));
@@ -201,6 +213,28 @@ impl Open {
         let only_to_be_sure = if row.writes() { self.store.rest() } else { Duration::ZERO };
         let rest_s = (began.elapsed().saturating_sub(only_to_be_sure)).as_secs_f64();
         Ok(Answer::Sliced { sample, marks: ran.into_iter().map(|ran| ran.marks).collect(), rest_s })
+    }
+
+    /// Rows right after each other: all of their work is made before the first.
+    fn sequence(&self, rows: &[(&Row, Times)], seed: u64, noise: &[u8]) -> io::Result<Answer> {
+        if self.evicts {
+            self.store.evict(&self.dir)?;
+        }
+        let make = |((row, times), place): (&(&Row, Times), u64)| {
+            let operations = self.reads.most_operations(times.warm + times.measured);
+            self.maker.slice(row, seed * rows.len() as u64 + place, operations)
+        };
+        let works: Vec<_> = rows.iter().zip(0..).map(make).collect();
+        let run = |((row, times), works): (&(&Row, Times), &Vec<Work>)| {
+            let (sample, ran) = self.bench(noise).run(row, works, *times);
+            (sample, ran.into_iter().map(|ran| ran.marks).collect())
+        };
+        Ok(Answer::Sequenced(rows.iter().zip(&works).map(run).collect()))
+    }
+
+    fn bench<'a>(&'a self, noise: &'a [u8]) -> Bench<'a> {
+        let (data, direct_io) = (&self.database.data, self.reads == Reads::Direct);
+        Bench { store: self.store.as_ref(), data, noise, direct_io }
     }
 
     fn close(self) -> io::Result<Closed> {

@@ -17,11 +17,16 @@ usage: beside [OPTIONS]
                     with 15 GB free                                      [the system's temporary directory]
   --quick           a tenth of the entries, shorter slices, two rounds: a minute or two
   --only LIST       rows whose names DATABASE-READS/ROW/THREADS have one of these parts, such as
-                    leveled-cached/readrandom; databases are leveled, runs, large; reads are cached, direct
+                    leveled-cached/readrandom; databases are leveled, runs, large; reads are cached, direct.
+                    `steady` in a part asks for rows that are measured in a steady state, large-steady/ROW/THREADS
+                    with YCSB C, YCSB B, YCSB D, YCSB A, YCSB C after A: four minutes for each engine, number of
+                    threads and round; never run otherwise
   --engines LIST    some of tamarack,rocksdb,'rocksdb hcc',leveldb,fjall,redb                          [all]
   --threads LIST    how many threads                                                                   [1,2]
   --rounds N        slices of each row on each engine                                                    [3]
   --slice-ms N      how long a slice takes at most (of overwrite, three times as long)                 [200]
+  --steady-warm-s N warm-up of a row of the steady state                                                [10]
+  --steady-s N      how long it is measured then (YCSB A, twice as long)                                [30]
   --small N         entries of 16 + 100 bytes                                                      [5000000]
   --large N         entries of 24 + 1000 bytes                                                     [1000000]
   --buffer-kib N    size of the buffers of leveled trees                                              [8192]

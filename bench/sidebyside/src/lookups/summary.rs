@@ -273,8 +273,8 @@ pub(super) mod tests {
     }
 
     fn sample(ops_per_s: f64) -> Sample {
-        let blocks = Some(1.25);
-        Sample { ops_per_s, p50_ns: 1, p99_ns: 2, cpu_ns: 3.0, blocks, device_bytes: 0.0, operations: 100_000 }
+        let (blocks, operations) = (Some(1.25), 100_000);
+        Sample { ops_per_s, p50_ns: 1, p99_ns: 2, cpu_ns: 3.0, blocks, device_bytes: 0.0, operations, gets: operations }
     }
 
     /// Medians, spreads and counts are over all rounds, those of false positives cached or not.
