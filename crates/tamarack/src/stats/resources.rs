@@ -32,8 +32,8 @@ statistics! {
         /// Indexes of open tables, without index blocks in the block cache.
         indexes_bytes: u64, "bytes";
 
-        /// Scans: cursors, those that are kept for the next scan included, read-ahead, and scans that
-        /// rest with what they have lent.
+        /// Scans: cursors, also those that are kept for the next scan, read-ahead, and scans that
+        /// rest, with what they have lent.
         iterators_bytes: u64, "bytes";
 
         /// Read-ahead of flushes and compactions, and the tables that they build.
