@@ -59,7 +59,8 @@ pub enum MemoryPart {
     Blocks,
     /// Scans, without their cursors: read-ahead windows, and scans that rest.
     Iterators,
-    /// Cursors of scans, without the blocks that they pin.
+    /// Cursors of scans, without the blocks that they pin, and those that are kept for the next
+    /// scans.
     Cursors,
     /// Read-ahead of flushes and compactions, and the tables they build.
     Compactions,

@@ -1,7 +1,8 @@
 //! [`EntryTable`]: the cached entries by name, in a hash table that is read without a lock.
 //!
-//! The cache's lock orders changes; lookups take none and allocate nothing (`papaya`). What is
-//! removed is freed as soon as no lookup reads it: its memory is not charged any more.
+//! The cache's lock orders changes; lookups take none and allocate nothing (`papaya`). What a
+//! thread removes is freed at once if no other thread reads in the table at that moment, else with
+//! what the thread removes next: its memory is not charged any more.
 
 use std::hash::{BuildHasher, Hasher};
 

@@ -10,7 +10,9 @@
 //!
 //! * a snapshot that is registered when its list is read is found there;
 //! * one that comes later has at least the visible sequence that was read, which stays readable, as
-//!   do all entries above it.
+//!   do all entries above it. So younger snapshots are left out, also where they are found: of the
+//!   entries between two of them, only what these see would stay, but a third one may have come
+//!   to a list that was read before.
 
 use std::collections::BTreeMap;
 
@@ -89,13 +91,14 @@ impl Sequences {
         }
     }
 
-    /// Returns the sequences that must stay readable, ascending: those of snapshots, and the
+    /// Returns the sequences that must stay readable, ascending: those of snapshots, and last the
     /// visible one (for gets, which register nothing, and for readers that have not pinned a state
-    /// yet, or register later).
+    /// yet, or register later). All entries above that must stay.
     pub fn readable(&self) -> Vec<Sequence> {
-        let mut readable = vec![self.visible()];
+        let visible = self.visible();
+        let mut readable = vec![visible];
         for list in &self.lists {
-            readable.extend(list.0.lock().keys());
+            readable.extend(list.0.lock().keys().take_while(|sequence| **sequence < visible));
         }
         readable.sort_unstable();
         readable.dedup();

@@ -21,7 +21,7 @@
 //! read one at a time, and while memory is short only where they are next ([`crate::table`]); a
 //! step keeps its turn for large reads until it ends ([`crate::admission`]).
 //!
-//! A scan that ends leaves its cursors to the next one of its thread, without their positions
+//! A scan that ends or rests leaves its cursors to the next one of its thread, without their positions
 //! ([`KeptCursors`](crate::tree::kept_cursors::KeptCursors)).
 //!
 //! Tests: `tests/suite/reads.rs`, on a simulated device that takes a fixed time for each read.
@@ -271,6 +271,8 @@ fn lookups_of(state: &State) -> &LookupCounters {
 /// Leaves the cursors over runs to the next scan of the thread, if they take little.
 impl Drop for StateSource {
     fn drop(&mut self) {
+        // In case a step has panicked.
+        self.volume.end_step();
         let may_keep = self.charge.account().is_none_or(|account| account.may_keep_cursors());
         if !may_keep || self.volume.keys_bytes() > KEPT_KEYS_BYTES_MAX {
             return;

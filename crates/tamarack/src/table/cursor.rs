@@ -435,7 +435,7 @@ impl TableCursor {
         self.pieces.volume = volume.clone();
     }
 
-    /// Removes the position, and releases all memory but its own.
+    /// Removes the position, and releases blocks, read-ahead and the memory of long keys.
     pub fn rest(&mut self) {
         self.release_blocks();
         self.data.cursor.rest();

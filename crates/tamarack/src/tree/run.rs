@@ -128,7 +128,7 @@ impl Run {
     }
 
     /// Returns an unpositioned cursor over the run's entries, which shares `volume` with the other
-    /// inputs of a compaction. That may let cursors release large blocks: see
+    /// inputs of a compaction, if it is for one. That may let cursors release large blocks: see
     /// [`ScanVolume::releasing`].
     pub fn cursor(self: &Arc<Self>, read: ReadPolicy, volume: &Arc<ScanVolume>) -> RunCursor {
         RunCursor {
@@ -339,7 +339,7 @@ impl RunCursor {
         }
     }
 
-    /// Resets the cursor, and releases all memory but its own: blocks, read-ahead, long keys.
+    /// Resets the cursor, and releases blocks, read-ahead and the memory of long keys.
     pub fn rest(&mut self) {
         (self.waiting, self.known, self.left, self.pieces) = (None, None, None, None);
         if let Some(place) = &mut self.place {

@@ -55,7 +55,7 @@ pub struct State {
     tree: Arc<TreeVersion>,
     /// The filter over the whole tree, if there is one.
     filter: Option<Arc<FilterView>>,
-    /// The same without the filter, for scans; `None` in that, and in what is not published yet.
+    /// The same without the filter, for scans; `None` in that. Made when the state is published.
     for_scans: Option<Arc<Self>>,
 }
 
@@ -243,8 +243,12 @@ impl Tree {
         state.immutable[left..].iter().for_each(|flushed| flushed.memtable.note_flushed());
         let new = State::new(self.id, state.active.clone(), immutable, version);
         let filter = self.level_ids.lock().as_ref().map(|ids| ids.view(new.tree()));
+        let is_changed = !Arc::ptr_eq(state.tree(), new.tree());
         let replaced = self.publish(State { filter, ..new });
         drop(replacing);
+        if is_changed {
+            state.tree().kept_cursors().retire();
+        }
         drop((replaced, state));
     }
 

@@ -178,18 +178,22 @@ fn settings() -> CommitSettings {
     }
 }
 
-/// Whoever asks what must stay readable, while others write and take snapshots, is told every
-/// snapshot that is older than the youngest sequence it is told.
+/// Whoever asks what must stay readable, while others write and take snapshots in several lists, is
+/// told every snapshot that is older than the youngest sequence it is told.
 #[test]
 fn snapshots_are_registered_in_one_step() {
     explore(3000, || {
         let visible = Arc::new(Sequences::new(Sequence(1)));
-        let (taking, asking) = (visible.clone(), visible.clone());
-        let taking = thread::spawn(move || [(); 2].map(|()| taking.acquire()));
+        let taking = [0, 5].map(|slot| {
+            let taking = visible.clone();
+            thread::spawn(move || [(); 2].map(|()| taking.acquire(slot).sequence))
+        });
+        let asking = visible.clone();
         let asking = thread::spawn(move || asking.readable());
         visible.advance(Sequence(2));
         visible.advance(Sequence(3));
-        let (taken, readable) = (taking.join().unwrap(), asking.join().unwrap());
+        let taken: Vec<_> = taking.into_iter().flat_map(|taking| taking.join().unwrap()).collect();
+        let readable = asking.join().unwrap();
         let present = *readable.last().expect("the present is always readable");
         for snapshot in taken {
             assert!(snapshot >= present || readable.contains(&snapshot), "{snapshot:?} is not among {readable:?}");
