@@ -21,8 +21,8 @@
 //! read one at a time, and while memory is short only where they are next ([`crate::table`]); a
 //! step keeps its turn for large reads until it ends ([`crate::admission`]).
 //!
-//! A scan that ends or rests leaves its cursors to the next one of its thread, without their positions
-//! ([`KeptCursors`](crate::tree::kept_cursors::KeptCursors)).
+//! A scan that ends or rests leaves its cursors to the next one of its thread, without their
+//! positions ([`KeptCursors`](crate::tree::kept_cursors::KeptCursors)).
 //!
 //! Tests: `tests/suite/reads.rs`, on a simulated device that takes a fixed time for each read.
 
