@@ -108,6 +108,11 @@ impl Candidates {
 struct Rare(Vec<((usize, u64), [u16; SLOTS_MAX])>);
 
 impl Rare {
+    /// Its memory, with that of the reference to it; none if it is empty, and so shared.
+    fn memory_bytes(&self) -> usize {
+        if self.0.is_empty() { 0 } else { size_of::<Self>() + 2 * size_of::<usize>() + size_of_val(&*self.0) }
+    }
+
     fn of(&self, bucket: usize, bits: u64) -> Option<&[u16; SLOTS_MAX]> {
         let place = self.0.binary_search_by_key(&(bucket, bits), |(key, _)| *key).ok()?;
         Some(&self.0[place].1)
@@ -283,9 +288,9 @@ pub struct Partition {
     /// In parts, by number of the bucket: one is replaced with each rare bucket that changes.
     rare: Box<[ArcSwap<Rare>]>,
     stash: ArcSwap<Stash>,
-    /// The number of entries. The lock is held during each change of the partition.
-    entries: Mutex<u64>,
-    charge: Charge,
+    /// The number of entries, and the charge for its memory. The lock is held during each change of
+    /// the partition.
+    entries: Mutex<(u64, Charge)>,
 }
 
 impl Partition {
@@ -304,8 +309,7 @@ impl Partition {
                 .map(ArcSwap::new)
                 .collect(),
             stash: ArcSwap::default(),
-            entries: Mutex::new(Rank::FilterPartition, 0),
-            charge: Charge::default(),
+            entries: Mutex::new(Rank::FilterPartition, (0, Charge::default())),
         }
     }
 
@@ -348,16 +352,22 @@ impl Partition {
         rare.into_iter().for_each(|(part, rare)| this.rare[part].store(Arc::new(rare)));
         this.summary = stash.summary().0.map(AtomicU64::new);
         this.stash = ArcSwap::from_pointee(stash);
-        *this.entries.lock() = count;
+        this.entries.lock().0 = count;
         this
     }
 
-    /// Charges its memory to `account`.
+    /// Charges its memory to `account`, from now on also what changes add.
     #[must_use]
-    pub fn charged(mut self, account: &Arc<Account>) -> Self {
-        let bytes = size_of::<Self>() + size_of_val(&*self.buckets) + size_of_val(&*self.rare);
-        self.charge = account.charge(MemoryPart::Filters, bytes);
+    pub fn charged(self, account: &Arc<Account>) -> Self {
+        self.entries.lock().1 = account.charge(MemoryPart::Filters, self.memory_bytes());
         self
+    }
+
+    /// Its memory as it is now, in bytes.
+    fn memory_bytes(&self) -> usize {
+        let rare_bytes: usize = self.rare.iter().map(|part| part.load().memory_bytes()).sum();
+        let buckets_bytes = size_of_val(&*self.buckets) + size_of_val(&*self.rare);
+        size_of::<Self>() + buckets_bytes + rare_bytes + size_of_val(&*self.stash.load().0)
     }
 
     /// Its buckets.
@@ -377,7 +387,7 @@ impl Partition {
 
     /// The number of entries, those in the stash included.
     pub fn entries(&self) -> u64 {
-        *self.entries.lock()
+        self.entries.lock().0
     }
 
     /// The number of entries in the stash.
@@ -458,7 +468,8 @@ impl Partition {
     /// # Panics
     /// If an entry to be changed is not there: a broken invariant of ours.
     pub fn change(&self, changes: impl IntoIterator<Item = (Place, EntryChange)>) {
-        let mut entries = self.entries.lock();
+        let mut held = self.entries.lock();
+        let (entries, charge) = &mut *held;
         let mut arrivals = Arrivals::ANY;
         let mut changes = changes.into_iter().peekable();
         while let Some((place, change)) = changes.next() {
@@ -487,6 +498,7 @@ impl Partition {
                 arrivals.add(lid);
             }
         }
+        charge.set(self.memory_bytes());
     }
 
     /// Begins to load a bucket that is needed soon, while others are worked on: most are in no near
@@ -511,7 +523,7 @@ impl Partition {
     /// Puts entries of the stash into buckets that have empty slots by now. `place_of` gives the
     /// place of a key, from those bits of its digest that tables store.
     pub fn empty_stash(&self, place_of: impl Fn(Digest) -> Place) {
-        let _entries = self.entries.lock();
+        let mut held = self.entries.lock();
         let mut stash = self.stash.load_full();
         let is_put = |entry: u64| {
             let (lid, place) = (entry as u16, place_of(Digest::from_stored(entry & !0xFFFF)));
@@ -523,6 +535,7 @@ impl Partition {
             self.count_move();
             Arc::make_mut(&mut stash).0 = left;
             self.set_stash(&stash);
+            held.1.set(self.memory_bytes());
         }
     }
 
