@@ -468,8 +468,8 @@ impl Partition {
     /// # Panics
     /// If an entry to be changed is not there: a broken invariant of ours.
     pub fn change(&self, changes: impl IntoIterator<Item = (Place, EntryChange)>) {
-        let mut held = self.entries.lock();
-        let (entries, charge) = &mut *held;
+        let mut guard = self.entries.lock();
+        let (entries, charge) = &mut *guard;
         let mut arrivals = Arrivals::ANY;
         let mut changes = changes.into_iter().peekable();
         while let Some((place, change)) = changes.next() {
@@ -523,7 +523,7 @@ impl Partition {
     /// Puts entries of the stash into buckets that have empty slots by now. `place_of` gives the
     /// place of a key, from those bits of its digest that tables store.
     pub fn empty_stash(&self, place_of: impl Fn(Digest) -> Place) {
-        let mut held = self.entries.lock();
+        let mut guard = self.entries.lock();
         let mut stash = self.stash.load_full();
         let is_put = |entry: u64| {
             let (lid, place) = (entry as u16, place_of(Digest::from_stored(entry & !0xFFFF)));
@@ -535,7 +535,7 @@ impl Partition {
             self.count_move();
             Arc::make_mut(&mut stash).0 = left;
             self.set_stash(&stash);
-            held.1.set(self.memory_bytes());
+            guard.1.set(self.memory_bytes());
         }
     }
 
