@@ -77,7 +77,7 @@ impl Plan {
         let small = Data {
             name: "small",
             prefix: "",
-            value_bytes: 100,
+            value_bytes: words.positive("small-value", 100) as usize,
             entries: words.positive("small", 5_000_000 / part),
             sequential: false,
         };

@@ -17,6 +17,7 @@
 
 use crate::allocate::weights::{Asked, Extent};
 use crate::allocate::{Curve, Load};
+use crate::cost::time::{LookupWork, Work};
 use crate::cost::{lookup, range, space, update};
 use crate::device::Device;
 use crate::filter::{Allocation, FilterChoice, chucky, predict};
@@ -212,26 +213,19 @@ fn cost(
             .map(|((weight, end), _)| weight + end)
             .sum()
     };
-    let block = device.block_seconds(design.block_bytes as f64);
-    let lookup_seconds = |asked: f64, reads: f64| {
-        let hash = if asked > 0.0 { device.hash_seconds } else { 0.0 };
-        hash + asked * device.probe_seconds + reads * block
-    };
     let range_seeks = extents.iter().map(|extent| extent.runs as f64).sum::<f64>();
-    let entry = design.entry_bytes as f64;
-    // The first blocks are read in parallel, the others one after the other.
-    let per_block = range::entries_per_block(design.block_bytes as f64, entry);
-    let scanned = lookup::range(workload.range_entries, per_block, range_seeks) - range_seeks;
-    let range_seconds = (range_seeks / device.reads_at_once).max(1.0) * device.read_seconds
-        + (range_seeks + scanned) * design.block_bytes as f64 / device.read_bytes_per_second;
+    let per_block = range::entries_per_block(design.block_bytes as f64, design.entry_bytes as f64);
     let update_writes = update::writes_per_entry_total(shape);
-    // Into the WAL, by the flush and by compactions; all but the flush read what they write.
-    let written = entry * (1.0 + update_writes) / device.write_bytes_per_second;
-    let read = entry * (update_writes - 1.0).max(0.0) / device.read_bytes_per_second;
-    let seconds_per_op = workload.zero_result * lookup_seconds(asked(&absent, 0.0), zero_result_reads)
-        + workload.existing * lookup_seconds(asked(&present, 1.0), existing_reads)
-        + workload.ranges * range_seconds
-        + workload.updates * (device.put_seconds + written + read);
+    let work = Work {
+        zero_result: LookupWork { probes: asked(&absent, 0.0), reads: zero_result_reads },
+        existing: LookupWork { probes: asked(&present, 1.0), reads: existing_reads },
+        seek_reads: range_seeks,
+        scan_reads: lookup::range(workload.range_entries, per_block, 0.0),
+        update_writes,
+        entry_bytes: design.entry_bytes as f64,
+        block_bytes: design.block_bytes as f64,
+    };
+    let seconds_per_op = work.seconds(device).mean(workload);
     Cost {
         zero_result_reads,
         existing_reads,

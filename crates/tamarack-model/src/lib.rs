@@ -75,7 +75,9 @@
 //!
 //! | module | question | never |
 //! |---|---|---|
-//! | [design] | structure and cost of a hypothetical tree | searches for the best one |
+//! | [navigator] | the best design for a workload within a memory budget | changes a tree |
+//! | [prediction] | mean costs of a tree that does not exist yet | measures anything |
+//! | [design] | structure and cost of a hypothetical, full tree | searches for the best one |
 //! | [simulate] | outcome of a sequence of flushes | |
 //! | [agenda] | next action, and when the shape changes | carries it out |
 //! | [pace] | which job continues, and the rate of writers | asks a clock |
@@ -99,7 +101,10 @@
 
 #![forbid(unsafe_code)]
 
+pub mod navigator;
+
 pub mod design;
+pub mod prediction;
 pub mod simulate;
 
 pub mod access_frequency;

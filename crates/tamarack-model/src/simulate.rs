@@ -21,6 +21,7 @@
 
 pub mod coverage;
 mod data;
+mod draws;
 mod keys;
 mod writers;
 
@@ -36,7 +37,7 @@ use crate::shape::Shape;
 use crate::units::Bytes;
 
 pub use data::Data;
-pub use keys::Keys;
+pub use draws::{DrawnContent, Keys, Sought};
 pub use writers::{STEPS, Writers, Writing};
 
 /// The speed of compactions relative to the speed of writers.
@@ -80,9 +81,11 @@ pub struct Report {
     pub samples: Vec<OccupancySample>,
 }
 
-/// Maximum and mean of a series of values.
+/// Extremes and mean of a series of values.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Seen {
+    /// The minimum; 0 if nothing was seen.
+    pub least: f64,
     /// The maximum.
     pub most: f64,
     sum: f64,
@@ -334,6 +337,26 @@ impl<'a> Tree<'a> {
         self.occupancy.runs().count() as f64 + in_progress.map(handed_over).sum::<f64>()
     }
 
+    /// The probability that the newest entry of an existing key is in the memtable, of so many raw
+    /// bytes, or in each of the runs, young to old. If no key is written twice, each entry is as
+    /// likely.
+    pub fn newest(&self, memtable: f64, sought: Sought) -> Vec<f64> {
+        let runs = || self.occupancy.runs().map(|(_, run)| run);
+        if let Some(keys) = self.data.keys() {
+            let contents: Vec<DrawnContent> =
+                std::iter::once(keys.written(memtable)).chain(runs().map(|run| self.data.drawn(run.id))).collect();
+            return keys.newest(&contents, sought);
+        }
+        let all = memtable + self.occupancy.bytes().as_f64();
+        let bytes = std::iter::once(memtable).chain(runs().map(|run| run.bytes.as_f64()));
+        bytes.map(|bytes| if all > 0.0 { bytes / all } else { 0.0 }).collect()
+    }
+
+    /// The number of keys, if runs are draws from a known distribution.
+    pub fn keys(&self) -> Option<f64> {
+        self.data.keys().map(Keys::entries)
+    }
+
     /// The counts so far.
     pub fn report(&self) -> &Report {
         &self.report
@@ -577,7 +600,9 @@ impl Seen {
         if self.count == 0 { 0.0 } else { self.sum / self.count as f64 }
     }
 
-    fn see(&mut self, value: f64) {
+    /// Adds a value.
+    pub fn see(&mut self, value: f64) {
+        self.least = if self.count == 0 { value } else { self.least.min(value) };
         self.most = self.most.max(value);
         self.sum += value;
         self.count += 1;

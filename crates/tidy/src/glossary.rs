@@ -126,7 +126,7 @@ const BANNED: &[Banned] = &[
             "crates/tamarack-model/",
             "crates/tamarack-filter/",
             "crates/tamarack-env/",
-            "crates/tamarack-cli/src/commands/design.rs",
+            "crates/tamarack-cli/src/show/table.rs",
             "crates/tamarack-cli/src/show/tree.rs",
             "bench/",
         ],

@@ -156,6 +156,8 @@ const LAYERS: &[Layer] = &[
         may_use: &["tamarack-testing"],
         modules: &[
             "lib",
+            "navigator",
+            "prediction",
             "design",
             "simulate",
             "agenda",

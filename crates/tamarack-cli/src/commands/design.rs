@@ -1,16 +1,21 @@
 //! `tamarack design`: predicts the shape, memory and costs of a tree without a database.
 
+mod search;
+
 use clap::{Arg, ArgMatches, value_parser};
 use serde_json::Value;
 use tamarack_model::design::{Cost, Design, Priced, price};
 use tamarack_model::device::Device;
 use tamarack_model::filter::FilterChoice;
+use tamarack_model::navigator::union::{Bounds, Request};
 use tamarack_model::policy::{self, DATA_MAX};
+use tamarack_model::prediction::{Prediction, Question, Writes, predict};
+use tamarack_model::simulate::Seen;
 use tamarack_model::workload::Workload;
 use tamarack_model::{BUFFER_MAX, Bytes};
 
 use crate::outcome::{Failure, Outcome};
-use crate::show::table::{grouped, table};
+use crate::show::table::{grouped, significant, table};
 use crate::show::{Output, json};
 use crate::size::show_bytes;
 use crate::subcommand::Subcommand;
@@ -24,25 +29,35 @@ Prints the shape that a policy gives a tree of so many entries, the filters of e
 level's runs, their memory, and the cost of operations, as the engine's models predict
 them.
 
-Costs are those of a tree that is as full as its shape allows, where they are highest,
-and without a block cache. Read amplification is given for three operations:
+The tree is simulated: it is loaded with all entries, each key once, then written to
+until as much has been flushed as the last level but one takes twice. `mean`, `least`
+and `most` are over the moments after flushes of that phase. Keys are put again, each
+as likely, unless --inserts or --skew say otherwise; without updates in the workload,
+the tree is at rest after its load. `full tree` is the same for a tree that is as full
+as its shape allows. Read amplification is given for three operations, without a cache:
   zero-result lookup  block reads of a lookup whose key does not exist
-  existing lookup     block reads of a lookup whose key exists
+  existing lookup     block reads of a lookup whose key exists, each key as likely
   range seek          block reads up to the first entry of a scan
-Then follow:
-  update              write amplification: how often an entry is written on its way
-                      through all levels; `tamarack bench` simulates a given load
-  space               space amplification, if every entry of a younger level replaces
+  update              write amplification: bytes written by flushes and compactions
+                      for each byte flushed
+  space               space amplification: bytes of all runs for each byte of live
+                      entries; in the full tree every entry of a younger level replaces
                       one in an older level
 
-The time per operation is the sum of these costs over the workload, for one thread that
-also waits for the compactions that it causes. It serves to compare designs. It assumes
-100 µs per block read, 2 GB/s read and 1 GB/s write bandwidth, and 20 ns per digest,
-50 ns per filter probe and 2 µs per put of processor time.",
+With --policy auto and --memory, policies, filters and memtable sizes are compared for
+the workload, and the best is shown, beside the best of each other kind of policy; the
+cache takes the memory that is left, and serves the reads that its size and --skew
+promise.
+
+The time per operation is the sum of the mean costs over the workload, for one thread
+that also waits for the compactions that it causes. It serves to compare designs. It
+assumes 100 µs per block read, 2 GB/s read and 1 GB/s write bandwidth, and 20 ns per
+digest, 50 ns per filter probe and 2 µs per put of processor time.",
     examples: "\
 tamarack design --entries 100000000 --entry-size 128
 tamarack design --entries 100000000 --policy moose:last=0.8,k=1 --buffer 2MiB
-tamarack design --entries 1000000 --workload zero-result=1,update=3 --json",
+tamarack design --entries 1000000 --workload zero-result=1,update=3 --json
+tamarack design --entries 100000000 --policy auto --memory 2GiB --max update=5",
     arguments,
     run,
 };
@@ -61,7 +76,26 @@ fn arguments() -> Vec<Arg> {
             .value_parser(value_parser!(u64).range(1..)),
         size("entry-size", "100", "Size of an entry: key, value, and 8 bytes"),
         size("buffer", "32MiB", "Size of the memtable (the papers' buffer)"),
-        option("policy", "POLICY", "leveling:T=5,first=4", "Compaction policy; compact --help lists them\n"),
+        option(
+            "policy",
+            "POLICY",
+            "leveling:T=5,first=4",
+            "Compaction policy; compact --help lists them. auto finds the policy,\n\
+             filter and memtable size with the least time per operation\n",
+        ),
+        Arg::new("memory")
+            .long("memory")
+            .value_name("SIZE")
+            .help("With --policy auto: memory for memtables, filters, indexes and\ncache")
+            .value_parser(size::parse_bytes),
+        Arg::new("max")
+            .long("max")
+            .value_name("BOUNDS")
+            .help(
+                "With --policy auto: upper bounds on mean costs, as in\n\
+                 zero-result=0.1,existing=1.2,range=8,update=6,space=1.3",
+            )
+            .value_parser(search::parse_bounds),
         option("filter", "FILTER", "blocked:bits=10,allocation=monkey", "Filters; import --help lists them\n"),
         size("block-size", "4KiB", "Size of data blocks"),
         option(
@@ -73,8 +107,27 @@ fn arguments() -> Vec<Arg> {
         .value_parser(parse_weights),
         option("range-entries", "COUNT", "0", "Entries that a scan reads after its first one")
             .value_parser(value_parser!(u64)),
+        option("inserts", "SHARE", "0", "Share of updates that put new keys, from 0 to 1").value_parser(parse_share),
+        option("skew", "THETA", "0", "Exponent of Zipf's law by which keys are put again, from 0 to 2\n")
+            .value_parser(parse_theta),
     ]
 }
+
+fn parse_share(text: &str) -> Result<f64, String> {
+    parse_within(text, 1.0)
+}
+
+fn parse_theta(text: &str) -> Result<f64, String> {
+    parse_within(text, 2.0)
+}
+
+fn parse_within(text: &str, most: f64) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number| (0.0..=most).contains(number));
+    number.ok_or_else(|| format!("give a number from 0 to {most}"))
+}
+
+/// The policy that stands for a search.
+const AUTO: &str = "auto";
 
 /// Equal weights.
 const EVEN: &str = "zero-result=1,existing=1,range=1,update=1";
@@ -106,11 +159,9 @@ fn workload([zero_result, existing, ranges, updates]: Weights, range_entries: u6
 fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure> {
     let number = |name| *matches.get_one::<u64>(name).expect("it is required, or has a default");
     let specification = database::policy_specification(matches)?.expect("it has a default");
-    let policy = policy::parse(&specification).map_err(|error| Failure::Usage(error.to_string()))?;
-    let filter_specification: &String = matches.get_one("filter").expect("it has a default");
-    let filter: FilterChoice = filter_specification.parse().map_err(|error| Failure::Usage(format!("{error}")))?;
+    let mut filter_specification: String = matches.get_one::<String>("filter").expect("it has a default").clone();
     let (entries, entry_bytes, block_bytes) = (number("entries"), number("entry-size"), number("block-size"));
-    let buffer = Bytes(number("buffer"));
+    let mut buffer = Bytes(number("buffer"));
     if entry_bytes == 0 || block_bytes == 0 || buffer == Bytes::ZERO || buffer > BUFFER_MAX {
         return Err(Failure::Usage(format!(
             "--entry-size, --block-size and --buffer must be at least 1, and --buffer at most {BUFFER_MAX}"
@@ -124,16 +175,57 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
     }
     let parts: Weights = *matches.get_one("workload").expect("it has a default");
     let workload = workload(parts, number("range-entries")).expect("the parser checks it");
+    let share = |name| *matches.get_one::<f64>(name).expect("it has a default");
+    let (device, inserts, theta) = (Device::default(), share("inserts"), share("skew"));
+    let bounds = matches.get_one::<Bounds>("max").copied();
+    let memory = matches.get_one::<u64>("memory").copied().map(Bytes);
+    let answer = match (specification == AUTO, memory) {
+        (true, Some(memory)) => {
+            let bounds = bounds.unwrap_or_default();
+            let request =
+                Request { entries, entry_bytes, block_bytes, memory, workload, inserts, theta, device, bounds };
+            Some(search::search(&request)?)
+        }
+        (true, None) => return Err(Failure::Usage("--policy auto needs --memory, such as --memory 1GiB".to_owned())),
+        (false, _) if memory.is_some() || bounds.is_some() => {
+            return Err(Failure::Usage("--memory and --max are for --policy auto".to_owned()));
+        }
+        (false, _) => None,
+    };
+    let policy = match &answer {
+        Some(answer) => {
+            (filter_specification, buffer) = (answer.best.filter_specification.clone(), answer.best.buffer);
+            answer.best.policy.clone()
+        }
+        None => policy::parse(&specification).map_err(|error| Failure::Usage(error.to_string()))?,
+    };
+    let filter: FilterChoice = filter_specification.parse().map_err(|error| Failure::Usage(format!("{error}")))?;
     let design = Design { entries, entry_bytes, buffer, policy: &policy, filter, block_bytes };
-    let priced = price(&design, &workload, &Device::default());
+    let priced = price(&design, &workload, &device);
+    let writes = if workload.updates > 0.0 { Writes::Puts { inserts, theta } } else { Writes::Nothing };
+    let scans = [1, number("range-entries").saturating_add(1)];
+    let predicted = predict(&design, &Question { writes, scans: &scans, digits: 256.0, turnovers: 2.0 });
+    // Of a design that was found, with its cache.
+    let seconds_per_op = match &answer {
+        Some(answer) => answer.best.seconds_per_op,
+        None => predicted.work(&design).seconds(&device).mean(&workload),
+    };
     let heading = format!(
         "{policy}, {filter_specification}: {} entries of {}, {}",
         grouped(entries),
         show_bytes(entry_bytes),
         show_bytes(data.0)
     );
-    let text = format!("{heading}\n\n{}\n\n{}", levels(&priced, entry_bytes), costs(&priced));
-    output.result(Some(&text), object(&policy.to_string(), &priced))?;
+    let costs = costs(&priced, &predicted, seconds_per_op);
+    let mut text = format!("{heading}\n\n{}\n\n{costs}", levels(&priced, entry_bytes));
+    let mut object = object(&policy.to_string(), &priced);
+    object.insert("predicted".to_owned(), prediction(&predicted, seconds_per_op));
+    if let Some(answer) = answer {
+        text = format!("{}\n\n{text}", search::text(&answer));
+        object["memory"]["cache_bytes"] = (answer.best.split.cache as u64).into();
+        object.insert("search".to_owned(), search::object(&answer));
+    }
+    output.result(Some(&text), object)?;
     Ok(Outcome::Done)
 }
 
@@ -157,36 +249,56 @@ fn levels(priced: &Priced, entry_bytes: u64) -> String {
     table(&rows)
 }
 
-fn costs(priced: &Priced) -> String {
-    let Cost { zero_result_reads, existing_reads, range_seeks, update_writes, space_amplification, seconds_per_op } =
-        priced.cost;
+/// The memory, a line for each cost, and what the workload takes.
+fn costs(priced: &Priced, predicted: &Prediction, seconds_per_op: f64) -> String {
+    let Cost { zero_result_reads, existing_reads, range_seeks, update_writes, space_amplification, .. } = priced.cost;
     let filters = (priced.filter_bits / 8.0).ceil() as u64;
+    let over = |name: &str, seen: Seen, full: f64, unit: &str| {
+        let numbers = [seen.mean(), seen.least, seen.most, full].map(significant);
+        [name.to_owned()].into_iter().chain(numbers).chain([unit.to_owned()]).collect()
+    };
+    let blank = String::new();
+    let [written, full] = [predicted.write_amplification, update_writes].map(significant);
     let rows = [
-        ("memory", format!("{} of filters, {} of memtable", show_bytes(filters), show_bytes(priced.shape.buffer().0))),
-        ("zero-result lookup", format!("{} block reads", significant(zero_result_reads))),
-        ("existing lookup", format!("{} block reads", significant(existing_reads))),
-        ("range seek", format!("{range_seeks} block reads")),
-        ("update", format!("write amplification {}", significant(update_writes))),
-        ("space", format!("amplification at most {}", significant(space_amplification))),
-        (
-            "workload",
-            format!(
-                "latency {} µs, throughput {} operations/s",
-                significant(seconds_per_op * 1e6),
-                grouped(priced.cost.throughput_per_s() as u64)
-            ),
-        ),
+        ["", "mean", "least", "most", "full tree", ""].map(str::to_owned).to_vec(),
+        over("zero-result lookup", predicted.zero_result_reads, zero_result_reads, "block reads"),
+        over("existing lookup", predicted.existing_reads, existing_reads, "block reads"),
+        over("range seek", predicted.scan_reads[0], range_seeks, "block reads"),
+        vec!["update".to_owned(), written, blank.clone(), blank, full, "write amplification".to_owned()],
+        over("space", predicted.space_amplification, space_amplification, "space amplification"),
     ];
-    rows.map(|(name, value)| format!("{name:<20}{value}")).join("\n")
+    let flushes = match predicted.flushes {
+        0 => "a tree at rest after its load".to_owned(),
+        flushes => format!("means over {} flushes after the load", grouped(flushes)),
+    };
+    let memory = format!("{} of filters, {} of memtable", show_bytes(filters), show_bytes(priced.shape.buffer().0));
+    let time = format!(
+        "latency {} µs, throughput {} operations/s",
+        significant(seconds_per_op * 1e6),
+        grouped((1.0 / seconds_per_op) as u64)
+    );
+    let lines = [("memory", memory), ("predicted", flushes), ("workload", time)];
+    format!("{}\n\n{}", table(&rows), lines.map(|(name, value)| format!("{name:<20}{value}")).join("\n"))
 }
 
-/// Four significant digits.
-fn significant(number: f64) -> String {
-    if number == 0.0 {
-        return "0".to_owned();
-    }
-    let before = number.abs().log10().floor() as i32 + 1;
-    if before < -3 { format!("{number:.3e}") } else { format!("{number:.*}", (4 - before).max(0) as usize) }
+fn prediction(predicted: &Prediction, seconds_per_op: f64) -> Value {
+    let over = |seen: Seen| {
+        let members = [("mean", seen.mean().into()), ("least", seen.least.into()), ("most", seen.most.into())];
+        Value::Object(json::object(members))
+    };
+    Value::Object(json::object([
+        ("flushes", predicted.flushes.into()),
+        ("zero_result_reads", over(predicted.zero_result_reads)),
+        ("existing_reads", over(predicted.existing_reads)),
+        ("range_seeks", over(predicted.scan_reads[0])),
+        ("range_reads", over(predicted.scan_reads[1])),
+        ("update_writes", predicted.write_amplification.into()),
+        ("space_amplification", over(predicted.space_amplification)),
+        ("runs", over(predicted.runs)),
+        ("filter_bits_per_entry", over(predicted.filter_bits_per_entry)),
+        ("seconds_per_op", seconds_per_op.into()),
+        ("throughput_per_s", (1.0 / seconds_per_op).into()),
+    ]))
 }
 
 fn object(policy: &str, priced: &Priced) -> serde_json::Map<String, Value> {
@@ -243,7 +355,7 @@ mod tests {
     fn members() {
         let found = priced(&["--entries", "1000000", "--buffer", "1MiB", "--policy", "moose:last=0.8,k=1"]);
         let names = |value: &Value| value.as_object().expect("an object").keys().cloned().collect::<Vec<_>>();
-        assert_eq!(names(&found), ["cost", "memory", "policy", "shape"]);
+        assert_eq!(names(&found), ["cost", "memory", "policy", "predicted", "shape"]);
         assert_eq!(names(&found["memory"]), ["buffer_bytes", "cache_bytes", "filter_bits"]);
         let costs = [
             "existing_reads",
@@ -296,9 +408,10 @@ mod tests {
         for part in [
             "leveling:T=10, none: 100,000,000 entries of 100 B, 9.3 GiB",
             "level 3    31.2 GiB  335,544,320  10.00",
-            "range seek          3 block reads",
-            "update              write amplification 13.60",
-            "space               amplification at most 1.110",
+            "mean  least   most  full tree",
+            "3.000  block reads",
+            "13.60  write amplification",
+            "1.110  space amplification",
         ] {
             assert!(said.contains(part), "`{part}` is not in\n{said}");
         }
@@ -315,18 +428,66 @@ mod tests {
         assert!((seconds(&mixed) - 0.75 * seconds(&reads) - 0.25 * seconds(&writes)).abs() < 1e-12);
     }
 
-    /// Numbers have four significant digits.
+    /// The means are those of the simulation, between the least and the most; a tree without
+    /// updates is at rest.
     #[test]
-    fn numbers() {
-        let shown = [0.0, 0.001_234_56, 0.5, 1.0, 12.345, 123_456.7, 1e-7].map(significant);
-        assert_eq!(shown, ["0", "0.001235", "0.5000", "1.000", "12.35", "123457", "1.000e-7"]);
+    fn means() {
+        let words = ["--entries", "1000000", "--buffer", "1MiB", "--policy", "tiering:T=4", "--filter", "none"];
+        let found = priced(&words);
+        let seeks = &found["predicted"]["range_seeks"];
+        let [least, mean, most] = ["least", "mean", "most"].map(|name| seeks[name].as_f64().expect("a number"));
+        let full = found["cost"]["range_seeks"].as_f64().expect("a number");
+        assert!(1.0 <= least && least < mean && mean < most && mean < full, "{found}");
+        let at_rest = priced(&[&words[..], &["--workload", "existing=1"]].concat());
+        assert_eq!(at_rest["predicted"]["flushes"], 0);
+        let inserts = priced(&[&words[..], &["--inserts", "1"]].concat());
+        let space = |found: &Value| found["predicted"]["space_amplification"]["most"].as_f64().expect("a number");
+        assert!(space(&found) > 1.1 && (space(&inserts) - 1.0).abs() < 1e-6, "{inserts}");
+    }
+
+    /// A search names a design that the same command prices, and keeps its bounds.
+    #[test]
+    fn a_search() {
+        let words = ["--entries", "200000", "--policy", "auto", "--memory", "8MiB", "--max", "update=4"];
+        let found = priced(&words);
+        let best = &found["search"]["best"];
+        assert!(found["predicted"]["update_writes"].as_f64().is_some_and(|writes| writes <= 4.0), "{found}");
+        assert_eq!((&found["policy"], &found["memory"]["buffer_bytes"]), (&best["policy"], &best["buffer_bytes"]));
+        assert!(found["memory"]["cache_bytes"].as_u64().is_some_and(|bytes| bytes > 1 << 17), "{found}");
+        let text = |name: &str| best[name].as_str().expect("text").to_owned();
+        let buffer = best["buffer_bytes"].to_string();
+        let again = priced(&[
+            "--entries",
+            "200000",
+            "--policy",
+            &text("policy"),
+            "--filter",
+            &text("filter"),
+            "--buffer",
+            &buffer,
+        ]);
+        assert_eq!(again["predicted"]["zero_result_reads"], found["predicted"]["zero_result_reads"]);
+        let said = run_ok(&[&["design"], &words[..]].concat());
+        assert!(said.contains("best of each other kind of policy") && said.contains("options: --policy "), "{said}");
     }
 
     /// Wrong arguments are refused with advice.
     #[test]
     fn refusals() {
         for (words, part) in [
-            (&[][..], "--entries <COUNT>"),
+            (&["--entries", "9", "--policy", "auto"][..], "--memory 1GiB"),
+            (&["--entries", "9", "--memory", "1GiB"], "--policy auto"),
+            (&["--entries", "900000", "--policy", "auto", "--memory", "100KiB"], "the smallest takes"),
+            (
+                &["--entries", "9", "--policy", "auto", "--memory", "1GiB", "--max", "speed=1"],
+                "zero-result=0.1,update=6",
+            ),
+            (
+                &["--entries", "200000", "--policy", "auto", "--memory", "32MiB", "--max", "update=0.1,space=1.5"],
+                "update=0.1 (the least found is ",
+            ),
+            (&["--entries", "9", "--inserts", "2"], "from 0 to 1"),
+            (&[], "--entries <COUNT>"),
             (&["--entries", "0"], "1.."),
             (&["--entries", "9", "--entry-size", "0"], "must be at least 1"),
             (&["--entries", "9", "--buffer", "200TiB"], "at most 128TiB"),

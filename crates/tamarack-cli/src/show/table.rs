@@ -22,6 +22,15 @@ pub(crate) fn table(rows: &[Vec<String>]) -> String {
     rows.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
+/// Four significant digits.
+pub(crate) fn significant(number: f64) -> String {
+    if number == 0.0 {
+        return "0".to_owned();
+    }
+    let before = number.abs().log10().floor() as i32 + 1;
+    if before < -3 { format!("{number:.3e}") } else { format!("{number:.*}", (4 - before).max(0) as usize) }
+}
+
 /// `number` with its digits in groups of three.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
@@ -53,4 +62,11 @@ fn columns_are_aligned() {
     assert_eq!([1, 2000].map(|count| plural(count, "entry")), ["1 entry", "2,000 entries"]);
     assert_eq!([0, 1].map(|count| plural(count, "run")), ["0 runs", "1 run"]);
     assert_eq!([0, 999, 1000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
+}
+
+/// Numbers have four significant digits.
+#[test]
+fn four_significant_digits() {
+    let shown = [0.0, 0.001_234_56, 0.5, 1.0, 12.345, 123_456.7, 1e-7].map(significant);
+    assert_eq!(shown, ["0", "0.001235", "0.5000", "1.000", "12.35", "123457", "1.000e-7"]);
 }

@@ -5,10 +5,12 @@
 //! the [simulation](crate::simulate) is exact; tests compare the two.
 
 pub mod autumn;
+pub mod cache;
 pub mod coverage;
 pub mod hashing;
 pub mod lookup;
 pub mod monkey;
 pub mod range;
 pub mod space;
+pub mod time;
 pub mod update;

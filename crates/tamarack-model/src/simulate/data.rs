@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::draws::{DrawnContent, Keys};
 use crate::agenda::Contents;
 use crate::occupancy::{Occupancy, RunId};
 use crate::planner::CompactionPlan;
@@ -16,6 +17,16 @@ pub trait Data: Contents + fmt::Debug {
     /// Reports that this flush or compaction has ended: its inputs became the run `output`, unless
     /// nothing was left.
     fn written(&mut self, plan: &CompactionPlan, occupancy: &Occupancy, output: RunId);
+
+    /// The distribution of keys, if runs are draws from one.
+    fn keys(&self) -> Option<&Keys> {
+        None
+    }
+
+    /// What was drawn for a run of the tree, if runs are draws; nothing otherwise.
+    fn drawn(&self, _run: RunId) -> DrawnContent {
+        DrawnContent::default()
+    }
 }
 
 /// Data in which no key is written twice, so an output is as large as its inputs.

@@ -1,69 +1,13 @@
-//! Key distributions: the size of a compaction's output when its inputs have keys in common.
-//!
-//! ```text
-//! a run of `d` draws from n keys with shares p      D(d) = Σ (1 - e^(-d p)) keys are in it
-//! two such runs, compacted                          D(d + d')
-//! data present before, each key once                a share of all keys, plus the draws outside it
-//! ```
-//!
-//! A compaction adds up draws and converts them into keys. By Zipf's law the r-th most frequent key
-//! has a share proportional to `r^-θ`; with θ = 0 all shares are equal. Keys of nearly equal shares
-//! are counted together, in 16 groups for each doubling of the rank, so the sum is short for any n.
-//!
-//! Tested below against sets of keys that are really drawn and merged.
+//! [`Drawn`]: the data of a simulated tree whose runs are [draws of keys](super::draws).
 
 use std::collections::BTreeMap;
 
-use super::Data;
+use super::data::Data;
+use super::draws::{DrawnContent, Keys};
 use crate::agenda::Contents;
-use crate::occupancy::{Occupancy, RunId};
+use crate::occupancy::{Occupancy, Run, RunId};
 use crate::planner::CompactionPlan;
 use crate::units::Bytes;
-
-/// Keys that writers draw repeatedly.
-#[derive(Clone, Debug)]
-pub struct Keys {
-    /// The number of keys in each group, and the share of all draws of each key in it.
-    groups: Vec<(f64, f64)>,
-    entry_bytes: f64,
-    all_bytes: f64,
-}
-
-/// The contents of a run: bytes of entries that are in no other run, and draws.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct DrawnContent {
-    once: f64,
-    draws: f64,
-}
-
-impl Keys {
-    /// Creates a distribution of `entries` keys, at least 1, with `entry_bytes` raw bytes each, by
-    /// Zipf's law with exponent `theta`; 0 makes all keys equally likely.
-    pub fn drawn(entries: u64, entry_bytes: u64, theta: f64) -> Self {
-        let mut groups = Vec::new();
-        let mut first = 1_u64;
-        while first <= entries {
-            let after = (first + (first / 16).max(1)).min(entries + 1);
-            let (count, middle) = ((after - first) as f64, (first + after - 1) as f64 / 2.0);
-            groups.push((count, middle.powf(-theta)));
-            first = after;
-        }
-        let sum: f64 = groups.iter().map(|(count, height)| count * height).sum();
-        groups.iter_mut().for_each(|(_, height)| *height /= sum);
-        Self { groups, entry_bytes: entry_bytes as f64, all_bytes: entries as f64 * entry_bytes as f64 }
-    }
-
-    /// Bytes of the distinct keys among this many draws.
-    fn distinct(&self, draws: f64) -> f64 {
-        let keys: f64 = self.groups.iter().map(|(count, share)| count * -(-draws * share).exp_m1()).sum();
-        keys * self.entry_bytes
-    }
-
-    fn bytes(&self, content: DrawnContent) -> f64 {
-        let once = content.once.min(self.all_bytes);
-        once + (1.0 - once / self.all_bytes) * self.distinct(content.draws)
-    }
-}
 
 /// The contents of each run, if keys are written repeatedly.
 #[derive(Debug)]
@@ -75,12 +19,13 @@ pub(super) struct Drawn {
 impl Drawn {
     /// The present runs contain some of the keys, each once.
     pub(super) fn new(keys: Keys, occupancy: &Occupancy) -> Self {
-        let content = |bytes: Bytes| DrawnContent { once: bytes.as_f64(), draws: 0.0 };
-        Self { keys, runs: occupancy.runs().map(|(_, run)| (run.id, content(run.bytes))).collect() }
+        let content = |run: &Run| DrawnContent { once: run.bytes.as_f64() / keys.entry_bytes(), draws: 0.0 };
+        let runs = occupancy.runs().map(|(_, run)| (run.id, content(run))).collect();
+        Self { keys, runs }
     }
 
     fn output(&self, plan: &CompactionPlan) -> DrawnContent {
-        let buffer = DrawnContent { once: 0.0, draws: plan.buffer.as_f64() / self.keys.entry_bytes };
+        let buffer = self.keys.written(plan.buffer.as_f64());
         let runs = plan.inputs.iter().map(|id| self.runs[id]);
         runs.fold(buffer, |sum, run| DrawnContent { once: sum.once + run.once, draws: sum.draws + run.draws })
     }
@@ -90,7 +35,7 @@ impl Contents for Drawn {}
 
 impl Data for Drawn {
     fn output_bytes(&self, plan: &CompactionPlan, _occupancy: &Occupancy) -> Bytes {
-        Bytes(self.keys.bytes(self.output(plan)).round() as u64)
+        Bytes((self.keys.distinct(self.output(plan)) * self.keys.entry_bytes()).round() as u64)
     }
 
     fn written(&mut self, plan: &CompactionPlan, _occupancy: &Occupancy, output: RunId) {
@@ -99,6 +44,15 @@ impl Data for Drawn {
             self.runs.remove(input);
         }
         self.runs.insert(output, content);
+        self.keys.grow(plan.buffer.as_f64());
+    }
+
+    fn keys(&self) -> Option<&Keys> {
+        Some(&self.keys)
+    }
+
+    fn drawn(&self, run: RunId) -> DrawnContent {
+        self.runs[&run]
     }
 }
 

@@ -17,5 +17,7 @@ mod filter_steps;
 mod histories;
 mod monkey;
 mod moose;
+mod navigator_union;
 mod pace;
+mod prediction;
 mod twin;

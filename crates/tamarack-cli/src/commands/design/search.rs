@@ -1,0 +1,118 @@
+//! `tamarack design --policy auto`: finds a design for a workload and a memory budget.
+
+use serde_json::Value;
+use tamarack_model::navigator::union::{Answer, Bounds, Impossible, PricedDesign, Request, find};
+
+use crate::outcome::Failure;
+use crate::show::json;
+use crate::show::table::{grouped, significant, table};
+use crate::size::show_bytes;
+
+/// The names of bounds, in the order of [`Bounds::all`].
+const NAMES: [&str; 5] = ["zero-result", "existing", "range", "update", "space"];
+
+/// Reads bounds as in `zero-result=0.1,update=6`.
+pub(super) fn parse_bounds(text: &str) -> Result<Bounds, String> {
+    let explain = || {
+        format!(
+            "write bounds as in `zero-result=0.1,update=6`: numbers above 0 of {}, each name once",
+            NAMES.join(", ")
+        )
+    };
+    let mut bounds = [None; 5];
+    for part in text.split(',') {
+        let (name, number) = part.split_once('=').ok_or_else(explain)?;
+        let at = NAMES.iter().position(|known| *known == name).ok_or_else(explain)?;
+        let number = number.parse::<f64>().ok().filter(|number| *number > 0.0 && number.is_finite());
+        if bounds[at].replace(number.ok_or_else(explain)?).is_some() {
+            return Err(explain());
+        }
+    }
+    let [zero_result_reads, existing_reads, range_seeks, update_writes, space_amplification] = bounds;
+    Ok(Bounds { zero_result_reads, existing_reads, range_seeks, update_writes, space_amplification })
+}
+
+/// The answer, or why there is none.
+pub(super) fn search(request: &Request) -> Result<Answer, Failure> {
+    find(request).map_err(|impossible| {
+        Failure::Usage(match impossible {
+            Impossible::Memory { least } => format!(
+                "{} of memory are too few for the memtables, filters and indexes of any design; the smallest takes {}: \
+                 give more with --memory, or larger blocks with --block-size",
+                show_bytes(request.memory.0),
+                show_bytes(least.ceil() as u64)
+            ),
+            Impossible::Bounds { least } => {
+                let one = |((name, bound), least): ((&str, Option<f64>), f64)| {
+                    bound.map(|bound| format!("{name}={bound} (the least found is {})", significant(least)))
+                };
+                let bounds = NAMES.into_iter().zip(request.bounds.all()).zip(least).filter_map(one);
+                format!(
+                    "no design within {} of memory keeps all bounds: {}; raise one of them, or --memory",
+                    show_bytes(request.memory.0),
+                    bounds.collect::<Vec<_>>().join(", ")
+                )
+            }
+        })
+    })
+}
+
+/// What was found, and the best of other kinds.
+pub(super) fn text(answer: &Answer) -> String {
+    let PricedDesign { split, policy, filter_specification, buffer, .. } = &answer.best;
+    let bytes = |bytes: f64| show_bytes(bytes as u64);
+    let mut rows = vec![
+        ["", "filter", "memtable", "zero-result", "existing", "seek", "update", "space", "cache hits", "µs"]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
+    for found in std::iter::once(&answer.best).chain(&answer.others) {
+        let prediction = &found.prediction;
+        let costs = [
+            prediction.zero_result_reads.mean(),
+            prediction.existing_reads.mean(),
+            prediction.scan_reads[0].mean(),
+            prediction.write_amplification,
+            prediction.space_amplification.mean(),
+            found.lookup_hits,
+            found.seconds_per_op * 1e6,
+        ];
+        let designed = [found.policy.to_string(), found.filter_specification.clone(), show_bytes(found.buffer.0)];
+        rows.push(designed.into_iter().chain(costs.map(significant)).collect());
+    }
+    format!(
+        "The best of {} designs, and the best of each other kind of policy:\n\n{}\n\n\
+         memory: {} of memtables, {} of filters, {} of indexes, {} of cache\n\
+         options: --policy {policy} --filter {filter_specification} --buffer {buffer} --cache {}",
+        grouped(answer.compared as u64),
+        table(&rows),
+        bytes(split.memtables),
+        bytes(split.filters),
+        bytes(split.indexes),
+        bytes(split.cache),
+        split.cache as u64,
+    )
+}
+
+/// The same for programs.
+pub(super) fn object(answer: &Answer) -> Value {
+    let one = |found: &PricedDesign| {
+        Value::Object(json::object([
+            ("policy", found.policy.to_string().into()),
+            ("filter", found.filter_specification.as_str().into()),
+            ("buffer_bytes", found.buffer.0.into()),
+            ("memtables_bytes", (found.split.memtables as u64).into()),
+            ("filters_bytes", (found.split.filters as u64).into()),
+            ("indexes_bytes", (found.split.indexes as u64).into()),
+            ("cache_bytes", (found.split.cache as u64).into()),
+            ("lookup_hits", found.lookup_hits.into()),
+            ("block_hits", found.block_hits.into()),
+            ("seconds_per_op", found.seconds_per_op.into()),
+        ]))
+    };
+    Value::Object(json::object([
+        ("compared", answer.compared.into()),
+        ("best", one(&answer.best)),
+        ("others", answer.others.iter().map(one).collect::<Vec<_>>().into()),
+    ]))
+}

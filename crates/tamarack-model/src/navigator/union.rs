@@ -1,0 +1,410 @@
+//! The union search: the design with the least time per operation within a memory budget, over all
+//! policies, memtable sizes, filters, and the split of memory between them and the cache.
+//!
+//! ```text
+//! memory ─► memtables │ filters │ indexes │ cache (what is left)
+//!
+//! each policy × memtable size ─► one simulation ─► costs with each filter     (quick)
+//!       the best of these     ─► neighbours: other memtable sizes and bits    (quick)
+//!       the best of those     ─► predicted with filters as the engine decides (full)
+//! ```
+//!
+//! The costs are those of [`prediction`](crate::prediction): means over the phases of a tree, not
+//! of a full one, where tiered trees look twice as expensive as they are. Time is that of
+//! [`Work::seconds`]. Reads that a cache serves take no time: its hits follow from its size and the
+//! skew of the workload ([`cache::hits`]).
+//!
+//! What is found is the best of the designs that were compared, not a proven optimum: ratios are
+//! whole numbers from a list, and memtables are halves and quarters of each other before the
+//! refinement. `tests/suite/navigator_union.rs` compares it with a finer search by brute force.
+
+use std::cmp::Ordering;
+
+use crate::cost::cache;
+use crate::cost::range;
+use crate::cost::time::Work;
+use crate::design::Design;
+use crate::device::Device;
+use crate::filter::FilterChoice;
+use crate::policy::{self, Policy};
+use crate::prediction::{Effort, Prediction, Question, Writes, predict, predict_each};
+use crate::shape::BUFFER_MAX;
+use crate::units::Bytes;
+use crate::workload::Workload;
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Request {
+    /// The number of entries, all live; at least 1.
+    pub entries: u64,
+    /// Raw bytes of each, at least 1: key, value, and 8 bytes.
+    pub entry_bytes: u64,
+    /// Bytes of a data block, at least 1.
+    pub block_bytes: u64,
+    /// Memory for memtables, filters, indexes and cache.
+    pub memory: Bytes,
+    /// The operations.
+    pub workload: Workload,
+    /// The share of updates that put new keys, from 0 to 1.
+    pub inserts: f64,
+    /// The exponent of Zipf's law by which existing keys are looked up and put again; 0 if each is
+    /// as likely.
+    pub theta: f64,
+    /// The machine.
+    pub device: Device,
+    /// Upper bounds on single costs.
+    pub bounds: Bounds,
+}
+
+/// Upper bounds on the predicted means of single costs (SLAs); `None` for no bound.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Bounds {
+    /// Block reads of a zero-result lookup, without a cache.
+    pub zero_result_reads: Option<f64>,
+    /// Block reads of a lookup of an existing key, without a cache.
+    pub existing_reads: Option<f64>,
+    /// Block reads of a scan until its first entry.
+    pub range_seeks: Option<f64>,
+    /// Write amplification.
+    pub update_writes: Option<f64>,
+    /// Space amplification.
+    pub space_amplification: Option<f64>,
+}
+
+/// The split of memory, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Split {
+    /// The active memtable, and one that is being flushed.
+    pub memtables: f64,
+    /// Filters.
+    pub filters: f64,
+    /// Fence pointers.
+    pub indexes: f64,
+    /// What is left for the block cache and the entry cache.
+    pub cache: f64,
+}
+
+/// A design and its costs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PricedDesign {
+    /// The source of shapes.
+    pub policy: Policy,
+    /// The memtable size.
+    pub buffer: Bytes,
+    /// The filters.
+    pub filter: FilterChoice,
+    /// The specification of the filters.
+    pub filter_specification: String,
+    /// The split of memory.
+    pub split: Split,
+    /// The share of lookups of existing keys that the cache serves.
+    pub lookup_hits: f64,
+    /// The share of all other block reads that it serves.
+    pub block_hits: f64,
+    /// The predicted costs, without a cache.
+    pub prediction: Prediction,
+    /// What operations do, with the cache.
+    pub work: Work,
+    /// Mean seconds of an operation.
+    pub seconds_per_op: f64,
+}
+
+/// The answer to a [`Request`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    /// The best design.
+    pub best: PricedDesign,
+    /// The best of every other kind of policy that satisfies the bounds, best first.
+    pub others: Vec<PricedDesign>,
+    /// How many designs were compared.
+    pub compared: usize,
+}
+
+/// No design was found.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Impossible {
+    /// The memory does not suffice for the smallest memtables, filters and indexes.
+    Memory {
+        /// What they take at least, in bytes.
+        least: f64,
+    },
+    /// No design that fits the memory satisfies all bounds. The least of each cost that was found,
+    /// whatever the others: in the order of [`Bounds`].
+    Bounds {
+        /// Block reads of a zero-result lookup, and so on.
+        least: [f64; 5],
+    },
+}
+
+/// Policies that are compared.
+const POLICIES: [&str; 44] = [
+    "leveling:T=2",
+    "leveling:T=3",
+    "leveling:T=4",
+    "leveling:T=5",
+    "leveling:T=6",
+    "leveling:T=8",
+    "leveling:T=10",
+    "leveling:T=3,first=2",
+    "leveling:T=4,first=3",
+    "leveling:T=5,first=4",
+    "leveling:T=8,first=4",
+    "leveling:T=10,first=4",
+    "tiering:T=3",
+    "tiering:T=4",
+    "tiering:T=5",
+    "tiering:T=6",
+    "tiering:T=8",
+    "tiering:T=10",
+    "lazy-leveling:T=3",
+    "lazy-leveling:T=4",
+    "lazy-leveling:T=5",
+    "lazy-leveling:T=6",
+    "lazy-leveling:T=8",
+    "lazy-leveling:T=10",
+    "dostoevsky:T=4,K=2,Z=1",
+    "dostoevsky:T=6,K=2,Z=1",
+    "dostoevsky:T=6,K=3,Z=1",
+    "dostoevsky:T=8,K=2,Z=1",
+    "dostoevsky:T=8,K=4,Z=1",
+    "dostoevsky:T=10,K=3,Z=1",
+    "dostoevsky:T=10,K=5,Z=2",
+    "garnering:T=2,c=0.8",
+    "garnering:T=2,c=0.5",
+    "garnering:T=3,c=0.8",
+    "garnering:T=3,c=0.5",
+    "garnering:T=5,c=0.8",
+    "moose:last=0.6,k=1",
+    "moose:last=0.7,k=1",
+    "moose:last=0.8,k=0.5",
+    "moose:last=0.8,k=1",
+    "moose:last=0.8,k=2",
+    "moose:last=0.9,k=0.5",
+    "moose:last=0.9,k=1",
+    "qlsm-bush:T=2,X=2",
+];
+
+/// Memtables that are compared first, as parts of the memory.
+const BUFFER_PARTS: [u64; 4] = [8, 16, 32, 64];
+
+/// The least memtable, in bytes.
+const BUFFER_MIN: u64 = 64 << 10;
+
+/// Memtables in memory while there are writes.
+const MEMTABLES: f64 = 2.0;
+
+/// Bytes of memory for the fence pointer of a block.
+const FENCE_BYTES: f64 = 32.0;
+
+/// Bytes of memory that the cache takes for an entry besides its own.
+const CACHED_ENTRY_BYTES: f64 = 48.0;
+
+/// Designs whose neighbours are compared.
+const REFINED: usize = 6;
+
+/// Designs whose costs are predicted in full.
+const FULL: usize = 3;
+
+/// The same if many of them do not keep a bound then.
+const FULL_MAX: usize = 48;
+
+/// Finds the design with the least time per operation of those that satisfy the request.
+///
+/// # Errors
+/// If no design fits the memory, or none satisfies all bounds.
+///
+/// # Panics
+/// If there are no entries, or an entry or a block is empty.
+pub fn find(request: &Request) -> Result<Answer, Impossible> {
+    let mut search = UnionSearch { request, found: Vec::new(), least_memory: f64::INFINITY };
+    let filters = ["none", "blocked:bits=4,allocation=monkey", "blocked:bits=8,allocation=monkey"]
+        .into_iter()
+        .chain(["bloom:bits=4,allocation=monkey", "bloom:bits=10,allocation=monkey", "chucky:bits=14.2"])
+        .map(str::to_owned)
+        .collect::<Vec<_>>();
+    for words in POLICIES {
+        let policy = policy::parse(words).expect("it is in the list");
+        for part in BUFFER_PARTS {
+            let buffer = Bytes((request.memory.0 / part).clamp(BUFFER_MIN, BUFFER_MAX.0));
+            search.compare(&policy, buffer, &filters);
+        }
+    }
+    search.sort();
+    let starts: Vec<(Policy, Bytes, FilterChoice)> = search
+        .found
+        .iter()
+        .filter(|found| request.bounds.are_kept(&found.prediction))
+        .take(REFINED)
+        .map(|found| (found.policy.clone(), found.buffer, found.filter))
+        .collect();
+    for (policy, buffer, filter) in starts {
+        let filters = neighbours(filter);
+        for policy in with_neighbours(policy) {
+            for [times, over] in [[1, 1], [3, 2], [3, 4]] {
+                let buffer = Bytes((buffer.0 / over * times).clamp(BUFFER_MIN, BUFFER_MAX.0));
+                search.compare(&policy, buffer, &filters);
+            }
+        }
+    }
+    search.sort();
+    search.answer()
+}
+
+/// This policy, and those with the next smaller and larger size ratio.
+fn with_neighbours(policy: Policy) -> Vec<Policy> {
+    let words = policy.to_string();
+    let ratio = words.split([':', ',']).find_map(|part| part.strip_prefix("T=")?.parse::<u64>().ok());
+    let with = |other: u64| policy::parse(&words.replace(&format!("T={}", ratio?), &format!("T={other}"))).ok();
+    let others = ratio.into_iter().flat_map(|ratio| [ratio.saturating_sub(1), ratio + 1]).filter_map(with);
+    others.chain([policy.clone()]).collect()
+}
+
+/// Filters like this one with more and with fewer bits.
+fn neighbours(filter: FilterChoice) -> Vec<String> {
+    match filter {
+        FilterChoice::None => [1.0, 2.0].map(|bits| format!("bloom:bits={bits},allocation=monkey")).to_vec(),
+        FilterChoice::Tree { .. } => [11.7, 14.2, 17.9].map(|bits| format!("chucky:bits={bits}")).to_vec(),
+        FilterChoice::Each { kind, bits_per_entry, .. } => [0.5, 0.75, 1.0, 1.25, 1.5, 1.75]
+            .map(|factor| format!("{}:bits={},allocation=monkey", kind.name(), bits_per_entry * factor))
+            .to_vec(),
+    }
+}
+
+/// A search in progress.
+struct UnionSearch<'a> {
+    request: &'a Request,
+    /// All designs that fit the memory.
+    found: Vec<PricedDesign>,
+    least_memory: f64,
+}
+
+impl UnionSearch<'_> {
+    fn question(&self) -> (Writes, [u64; 2]) {
+        let Request { workload, inserts, theta, .. } = *self.request;
+        let writes = if workload.updates > 0.0 { Writes::Puts { inserts, theta } } else { Writes::Nothing };
+        (writes, [1, workload.range_entries as u64 + 1])
+    }
+
+    /// Adds this policy and memtable size with each of these filters.
+    fn compare(&mut self, policy: &Policy, buffer: Bytes, filters: &[String]) {
+        let choices: Vec<FilterChoice> =
+            filters.iter().map(|words| words.parse().unwrap_or_else(|error| panic!("{words}: {error}"))).collect();
+        let design = self.design(policy, buffer, choices[0]);
+        let (writes, scans) = self.question();
+        let question = Question { writes, scans: &scans, digits: 256.0, turnovers: 1.0 };
+        let predictions = predict_each(&design, &choices, &question, Effort::Quick);
+        for ((words, filter), prediction) in filters.iter().zip(choices).zip(predictions) {
+            let found = self.price(policy, buffer, filter, words, prediction);
+            self.least_memory = self.least_memory.min(self.request.memory.as_f64() - found.split.cache);
+            if found.split.cache >= 0.0 {
+                self.found.push(found);
+            }
+        }
+    }
+
+    fn design<'b>(&self, policy: &'b Policy, buffer: Bytes, filter: FilterChoice) -> Design<'b> {
+        let Request { entries, entry_bytes, block_bytes, .. } = *self.request;
+        Design { entries, entry_bytes, buffer, policy, filter, block_bytes }
+    }
+
+    fn price(
+        &self,
+        policy: &Policy,
+        buffer: Bytes,
+        filter: FilterChoice,
+        words: &str,
+        prediction: Prediction,
+    ) -> PricedDesign {
+        let Request { entries, entry_bytes, block_bytes, memory, workload, theta, device, .. } = self.request;
+        let (keys, entry) = (*entries as f64, *entry_bytes as f64);
+        let stored = keys * prediction.space_amplification.mean();
+        let per_block = range::entries_per_block(*block_bytes as f64, entry);
+        let memtables = if workload.updates > 0.0 { MEMTABLES * buffer.as_f64() } else { 0.0 };
+        let filters = prediction.filter_bits_per_entry.mean() * stored / 8.0;
+        let indexes = stored / per_block * FENCE_BYTES;
+        let cache = memory.as_f64() - memtables - filters - indexes;
+        let block_hits = (cache.max(0.0) / (stored * entry)).min(1.0);
+        let of_entries = cache::hits(cache.max(0.0) / (entry + CACHED_ENTRY_BYTES), keys, *theta);
+        let lookup_hits = block_hits.max(of_entries);
+        let mut work = prediction.work(&self.design(policy, buffer, filter));
+        work.zero_result.reads *= 1.0 - block_hits;
+        work.existing.reads *= 1.0 - lookup_hits;
+        work.seek_reads *= 1.0 - block_hits;
+        work.scan_reads *= 1.0 - block_hits;
+        PricedDesign {
+            policy: policy.clone(),
+            buffer,
+            filter,
+            filter_specification: words.to_owned(),
+            split: Split { memtables, filters, indexes, cache },
+            lookup_hits,
+            block_hits,
+            seconds_per_op: work.seconds(device).mean(workload),
+            prediction,
+            work,
+        }
+    }
+
+    fn sort(&mut self) {
+        let key = |found: &PricedDesign| found.seconds_per_op;
+        self.found.sort_by(|a, b| key(a).partial_cmp(&key(b)).unwrap_or(Ordering::Equal));
+    }
+
+    fn answer(self) -> Result<Answer, Impossible> {
+        if self.found.is_empty() {
+            return Err(Impossible::Memory { least: self.least_memory });
+        }
+        let bounds = self.request.bounds;
+        let compared = self.found.len();
+        let kept: Vec<&PricedDesign> = self.found.iter().filter(|found| bounds.are_kept(&found.prediction)).collect();
+        let (writes, scans) = self.question();
+        let question = Question { writes, scans: &scans, digits: 256.0, turnovers: 2.0 };
+        let in_full = |found: &PricedDesign| {
+            let prediction = predict(&self.design(&found.policy, found.buffer, found.filter), &question);
+            self.price(&found.policy, found.buffer, found.filter, &found.filter_specification, prediction)
+        };
+        let mut best: Vec<PricedDesign> = kept
+            .iter()
+            .take(FULL_MAX)
+            .map(|found| in_full(found))
+            .filter(|found| bounds.are_kept(&found.prediction) && found.split.cache >= 0.0)
+            .take(FULL)
+            .collect();
+        best.sort_by(|a, b| a.seconds_per_op.total_cmp(&b.seconds_per_op));
+        let Some(best) = best.into_iter().next() else {
+            let least = |cost: fn(&Prediction) -> f64| {
+                self.found.iter().map(|found| cost(&found.prediction)).fold(f64::INFINITY, f64::min)
+            };
+            return Err(Impossible::Bounds { least: COSTS.map(least) });
+        };
+        let kind = |found: &PricedDesign| std::mem::discriminant(&found.policy);
+        let mut others: Vec<PricedDesign> = Vec::new();
+        for found in kept {
+            if kind(found) != kind(&best) && others.iter().all(|other| kind(other) != kind(found)) {
+                others.push(found.clone());
+            }
+        }
+        Ok(Answer { best, others, compared })
+    }
+}
+
+/// The costs that can be bounded, in the order of [`Bounds`].
+const COSTS: [fn(&Prediction) -> f64; 5] = [
+    |prediction| prediction.zero_result_reads.mean(),
+    |prediction| prediction.existing_reads.mean(),
+    |prediction| prediction.scan_reads[0].mean(),
+    |prediction| prediction.write_amplification,
+    |prediction| prediction.space_amplification.mean(),
+];
+
+impl Bounds {
+    /// The bounds, in order.
+    pub fn all(&self) -> [Option<f64>; 5] {
+        [self.zero_result_reads, self.existing_reads, self.range_seeks, self.update_writes, self.space_amplification]
+    }
+
+    /// Returns true if the predicted means are within all bounds.
+    pub fn are_kept(&self, prediction: &Prediction) -> bool {
+        self.all().iter().zip(COSTS).all(|(bound, cost)| bound.is_none_or(|bound| cost(prediction) <= bound))
+    }
+}

@@ -1,0 +1,230 @@
+//! [`RunRates`]: the filters of a simulated tree's runs and their false positive rates.
+//!
+//! A new run gets the filter that [`filter_plan::for_new`] gives it, and whenever the tree is
+//! looked at, [`filter_plan::decide`] changes those of all runs, as in a database that stores
+//! digests. Each run counts as one table. A filter over the whole tree has no bits of its own here:
+//! its rates follow from the runs' shares of all entries.
+//!
+//! With [`Effort::Quick`] runs have the ideal allocation of the moment instead.
+
+use std::collections::BTreeMap;
+
+use crate::allocate::weights::Asked;
+use crate::allocate::{Curve, Load, ideal};
+use crate::filter::{
+    Allocation, BITS_MAX, FilterChoice, FilterKind, FilterSettings, LINE_BITS, chucky, predict, units,
+};
+use crate::filter_plan::{self, FilterTarget, RunFilters, StoredFilter, TableFilters};
+use crate::occupancy::{Run, RunId};
+use crate::planner;
+use crate::simulate::Tree;
+
+/// How thoroughly costs are predicted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effort {
+    /// At many moments, with filters as the engine decides them.
+    Full,
+    /// At few moments, with filters of the ideal allocation: for searches over many designs.
+    Quick,
+}
+
+/// The filters of a tree's runs.
+pub(super) struct RunRates {
+    choice: FilterChoice,
+    entry_bytes: u64,
+    effort: Effort,
+    /// The lookups for which bits are allocated.
+    asked: Asked,
+    filters: BTreeMap<RunId, RunFilter>,
+}
+
+/// The filter of a run; by default none.
+#[derive(Clone, Copy, Debug, Default)]
+struct RunFilter {
+    in_use: Option<(FilterKind, f64)>,
+    stored: Option<StoredFilter>,
+    /// Its false positive rate.
+    fpr: f64,
+}
+
+impl RunRates {
+    pub(super) fn new(choice: FilterChoice, entry_bytes: u64, effort: Effort) -> Self {
+        let found = match choice {
+            // Nothing has been observed yet.
+            FilterChoice::Each { allocation, .. } => allocation.found().unwrap_or(0.0),
+            FilterChoice::None | FilterChoice::Tree { .. } => 0.0,
+        };
+        Self { choice, entry_bytes, effort, asked: Asked::Found(found), filters: BTreeMap::new() }
+    }
+
+    /// The false positive rate of each run, young to old.
+    pub(super) fn of_runs(&mut self, tree: &Tree<'_>) -> Vec<f64> {
+        match self.choice {
+            FilterChoice::Tree { bits_per_entry } => {
+                let all = tree.occupancy().bytes();
+                let shares: Vec<f64> = tree.occupancy().runs().map(|(_, run)| run.bytes.ratio(all)).collect();
+                chucky::rates(chucky::slots(bits_per_entry), &shares)
+            }
+            FilterChoice::None => vec![1.0; tree.occupancy().runs().count()],
+            FilterChoice::Each { kind, bits_per_entry, .. } => {
+                match self.effort {
+                    Effort::Full => self.decide(tree),
+                    Effort::Quick => self.allocate(tree, kind, bits_per_entry),
+                }
+                tree.occupancy().runs().map(|(_, run)| self.filters[&run.id].fpr).collect()
+            }
+        }
+    }
+
+    /// Filters that lookups probe, of absent keys and of existing ones, whose newest entries are in
+    /// the memtable and the runs with these probabilities.
+    pub(super) fn probes(&self, rates: &[f64], newest: &[f64]) -> (f64, f64) {
+        if let FilterChoice::Tree { .. } = self.choice {
+            // However many runs there are.
+            return (chucky::PROBES, chucky::PROBES);
+        }
+        let (mut probed, mut present) = (0.0, 0.0);
+        for (rate, part) in rates.iter().zip(&newest[1..]) {
+            probed += if *rate < 1.0 { 1.0 } else { 0.0 };
+            present += part * probed;
+        }
+        (probed, present)
+    }
+
+    /// Gives each run its share of all bits on the ideal curve.
+    fn allocate(&mut self, tree: &Tree<'_>, kind: FilterKind, bits_per_entry: f64) {
+        let runs = self.runs(tree);
+        let loads: Vec<Load> = runs.iter().map(|run| Load::new(run.tables[0].entries)).collect();
+        let all: f64 = loads.iter().map(|load| load.entries.0 as f64).sum();
+        let is_uniform = matches!(self.choice, FilterChoice::Each { allocation: Allocation::Uniform, .. });
+        let bits = if is_uniform { vec![bits_per_entry; loads.len()] } else { ideal(&loads, bits_per_entry * all) };
+        self.filters = tree
+            .occupancy()
+            .runs()
+            .zip(bits)
+            .map(|((_, run), bits)| {
+                let bits = bits.min(BITS_MAX);
+                let fpr = match kind {
+                    FilterKind::Elastic => predict(kind, bits.max(f64::MIN_POSITIVE)).fpr,
+                    FilterKind::Bloom | FilterKind::Blocked => Curve::new(kind).rate(bits),
+                };
+                let entries = run.bytes.as_f64() / self.entry_bytes as f64;
+                (run.id, RunFilter { in_use: Some((kind, bits * entries)), stored: None, fpr })
+            })
+            .collect();
+    }
+
+    /// Gives runs that were built since the last call their filters.
+    fn build(&mut self, tree: &Tree<'_>) {
+        let FilterChoice::Each { kind, bits_per_entry, allocation } = self.choice else { return };
+        let ids: Vec<RunId> = tree.occupancy().runs().map(|(_, run)| run.id).collect();
+        self.filters.retain(|id, _| ids.contains(id));
+        // Older runs first: younger ones count their bits.
+        for (at, id) in
+            ids.iter().enumerate().rev().filter(|(_, id)| !self.filters.contains_key(id)).collect::<Vec<_>>()
+        {
+            let mut runs = self.runs(tree);
+            let settings = if allocation == Allocation::Uniform {
+                Some(FilterSettings::stored(kind, bits_per_entry))
+            } else {
+                // A flush that makes the tree grow goes on to where it does not fill its level.
+                let built = &mut runs[at];
+                while built.level < tree.shape().last()
+                    && planner::is_level_full(tree.shape(), built.level, built.bytes.0)
+                {
+                    built.level += 1;
+                }
+                filter_plan::for_new(self.choice, &self.asked, tree.shape(), &runs, at)
+            };
+            let entries = runs[at].tables[0].entries;
+            let filter = settings.map_or(RunFilter::none(), |settings| RunFilter::built(settings, entries));
+            self.filters.insert(*id, filter);
+        }
+    }
+
+    /// Changes the filters of the present runs as a tree at rest does.
+    fn decide(&mut self, tree: &Tree<'_>) {
+        self.build(tree);
+        let FilterChoice::Each { .. } = self.choice else { return };
+        let runs = self.runs(tree);
+        let ids: Vec<RunId> = tree.occupancy().runs().map(|(_, run)| run.id).collect();
+        for change in filter_plan::decide(self.choice, &self.asked, tree.shape(), &runs, true) {
+            let entries = runs[change.run].tables[0].entries;
+            let filter = self.filters.get_mut(&ids[change.run]).expect("every run was given one");
+            filter.become_target(change.target, entries);
+        }
+    }
+
+    /// Bits of all filters in memory.
+    pub(super) fn bits(&self, tree: &Tree<'_>) -> f64 {
+        match self.choice {
+            FilterChoice::Tree { bits_per_entry } => {
+                let entries = tree.occupancy().bytes().as_f64() / self.entry_bytes as f64;
+                entries * chucky::bits_per_entry(chucky::slots(bits_per_entry))
+            }
+            FilterChoice::None => 0.0,
+            FilterChoice::Each { .. } => {
+                self.filters.values().filter_map(|filter| filter.in_use).map(|(_, bits)| bits).sum()
+            }
+        }
+    }
+
+    /// The runs as the decider sees them; one without a filter is new.
+    fn runs(&self, tree: &Tree<'_>) -> Vec<RunFilters> {
+        let can_be_made = !matches!(self.choice, FilterChoice::Each { kind: FilterKind::Elastic, .. });
+        let run = |(level, run): (usize, &Run)| {
+            let entries = (run.bytes.0 / self.entry_bytes).max(1);
+            let RunFilter { in_use, stored, .. } = self.filters.get(&run.id).copied().unwrap_or_default();
+            let table = TableFilters { entries, live: entries, in_use, can_be_made, stored, passing: None };
+            RunFilters { level, bytes: run.bytes, seen: None, tables: vec![table] }
+        };
+        tree.occupancy().runs().map(run).collect()
+    }
+}
+
+impl RunFilter {
+    fn none() -> Self {
+        Self { fpr: 1.0, ..Self::default() }
+    }
+
+    /// A filter that was built with a table.
+    fn built(settings: FilterSettings, entries: u64) -> Self {
+        let FilterSettings { kind, bits_per_entry } = settings;
+        if kind != FilterKind::Elastic {
+            return Self::of(settings, entries);
+        }
+        // Its units are loaded when that is decided.
+        let steps = units(bits_per_entry);
+        let step_bits = lines(bits_per_entry / f64::from(steps), entries) as u64;
+        let stored = Some(StoredFilter { kind, steps, step_bits, step_fpr: None, loaded: 0 });
+        Self { stored, ..Self::none() }
+    }
+
+    /// A filter of one piece.
+    fn of(settings: FilterSettings, entries: u64) -> Self {
+        let bits = lines(settings.bits_per_entry, entries);
+        let fpr = predict(settings.kind, bits / entries as f64).fpr;
+        Self { in_use: Some((settings.kind, bits)), stored: None, fpr }
+    }
+
+    fn become_target(&mut self, target: FilterTarget, entries: u64) {
+        match (target, &mut self.stored) {
+            (FilterTarget::Of(settings), _) => *self = Self::of(settings, entries),
+            (FilterTarget::Units(bits), Some(stored)) => {
+                stored.loaded = ((bits / stored.step_bits) as u32).min(stored.steps);
+                let unit = predict(FilterKind::Blocked, stored.step_bits as f64 / entries as f64).fpr;
+                self.fpr = unit.powi(stored.loaded as i32);
+                let bits = stored.step_bits as f64 * f64::from(stored.loaded);
+                self.in_use = (bits > 0.0).then_some((stored.kind, bits));
+            }
+            (FilterTarget::Nothing, _) => *self = Self { stored: self.stored, ..Self::none() },
+            (FilterTarget::Stored | FilterTarget::Units(_), _) => {}
+        }
+    }
+}
+
+/// Bits of a filter of whole cache lines.
+fn lines(bits_per_entry: f64, entries: u64) -> f64 {
+    let line = LINE_BITS as f64;
+    (bits_per_entry * entries as f64 / line).ceil().max(1.0) * line
+}

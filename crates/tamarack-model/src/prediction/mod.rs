@@ -1,0 +1,269 @@
+//! Prediction: the mean cost of operations on a tree that does not exist yet, from its design
+//! alone.
+//!
+//! [`design::price`](crate::design::price) counts a tree that is as full as its shape allows. A
+//! real tree is mostly not: levels fill and are emptied, and the runs that a lookup meets vary with
+//! them. Here the [simulation](crate::simulate) loads a tree of counts, writes to it as a workload
+//! does, and looks at it after each flush:
+//!
+//! ```text
+//! entries, policy, memtable ─► load, each key once ─► two turnovers of the last level but one
+//! workload's writes ───────────────────────────────────────┘     │ after each flush
+//!                                                                 ▼
+//! filter ───────► filters of the runs, as the engine decides ─► costs at that moment
+//!                                                                 ▼
+//!                                               least, mean and most over all moments
+//! ```
+//!
+//! The planner, the growth of shapes, the allocation of filters and the decision to rebuild them
+//! are the engine's own. Nothing that was measured goes in: no sizes of flushes, no runs that were
+//! met.
+//!
+//! # What is assumed
+//!
+//! - Compactions end before the next flush. While one is in progress, lookups meet its inputs in
+//!   part, and a tree whose compactions are late has more runs.
+//! - The memtable is half full, in the mean, and no immutable one waits.
+//! - Blocks are read without a cache.
+//! - A run has one filter of its size. The engine's has one for each table, of equal bits per
+//!   entry.
+//!
+//! Cost: some microseconds for each flush, and some more for each moment with filters; a tree of
+//! 1,000 memtables takes milliseconds. Tests: `tests/suite/prediction.rs`.
+
+mod filters;
+
+use crate::cost::range::{self, Met};
+use crate::cost::time::{LookupWork, Work};
+use crate::design::Design;
+use crate::filter::FilterChoice;
+use crate::policy::ShapeFamily;
+use crate::simulate::{Keys, Seen, Sought, Tree};
+use crate::units::Bytes;
+
+pub use filters::Effort;
+
+use filters::RunRates;
+
+/// What is written after the tree was loaded.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Writes {
+    /// Nothing: the tree is at rest.
+    Nothing,
+    /// Puts.
+    Puts {
+        /// The share of new keys, from 0 to 1. All others are put again.
+        inserts: f64,
+        /// The exponent of Zipf's law by which existing keys are chosen; 0 if each is as likely.
+        theta: f64,
+    },
+}
+
+/// What is to be predicted, beside the design.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Question<'a> {
+    /// What is written after the load.
+    pub writes: Writes,
+    /// Numbers of entries that scans return, each at least 1.
+    pub scans: &'a [u64],
+    /// The base of the random digits that keys consist of, at least 2: 256 for random bytes.
+    pub digits: f64,
+    /// The size of the phase in turnovers of the last level but one; more than 0.
+    pub turnovers: f64,
+}
+
+/// The predicted costs, over the moments after each flush of the phase.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Prediction {
+    /// Flushes of the phase; 0 for a tree at rest.
+    pub flushes: u64,
+    /// Block reads of a zero-result lookup.
+    pub zero_result_reads: Seen,
+    /// Block reads of a lookup of an existing key, each as likely.
+    pub existing_reads: Seen,
+    /// Block reads of a lookup of an existing key, chosen as writers choose those that they put
+    /// again.
+    pub drawn_reads: Seen,
+    /// Block reads of scans, in the order of [`Question::scans`].
+    pub scan_reads: Vec<Seen>,
+    /// Filters that a zero-result lookup probes.
+    pub zero_result_probes: Seen,
+    /// Filters that a lookup of an existing key probes, each as likely.
+    pub existing_probes: Seen,
+    /// Runs of the tree.
+    pub runs: Seen,
+    /// Raw bytes of all runs per raw byte of live entries.
+    pub space_amplification: Seen,
+    /// Filter bits in memory per entry of the runs.
+    pub filter_bits_per_entry: Seen,
+    /// Bytes written by flushes and compactions per byte flushed in the phase; of the load for a
+    /// tree at rest.
+    pub write_amplification: f64,
+}
+
+/// The least number of flushes over which means are taken.
+const FLUSHES_MIN: u64 = 8;
+
+/// The tree is looked at after so many flushes at most, evenly spaced. A prime number, so that they
+/// are not all at the same place in the cycles of small levels.
+const MOMENTS_MAX: u64 = 127;
+
+/// The same for [`Effort::Quick`].
+const QUICK_MOMENTS_MAX: u64 = 31;
+
+/// Predicts the costs of a design.
+///
+/// # Panics
+/// If an entry, a block or the memtable is empty, there are no entries, or a number of the question
+/// is out of its range.
+pub fn predict(design: &Design<'_>, question: &Question<'_>) -> Prediction {
+    predict_each(design, &[design.filter], question, Effort::Full).remove(0)
+}
+
+/// Predicts the costs of a design with each of these filters instead of its own, in their order.
+///
+/// # Panics
+/// As [`predict`].
+pub fn predict_each(
+    design: &Design<'_>,
+    filters: &[FilterChoice],
+    question: &Question<'_>,
+    effort: Effort,
+) -> Vec<Prediction> {
+    assert!(design.entries > 0 && design.entry_bytes > 0 && design.block_bytes > 0, "{design:?}");
+    assert!(question.digits >= 2.0 && question.turnovers > 0.0, "{question:?}");
+    let mut tree = loaded(design.policy, design.buffer, Bytes(design.entries) * design.entry_bytes);
+    let scan_reads = vec![Seen::default(); question.scans.len()];
+    let prediction = Prediction { scan_reads, ..Prediction::default() };
+    let of_filter = |filter: &FilterChoice| (RunRates::new(*filter, design.entry_bytes, effort), prediction.clone());
+    let mut moments = Moments { design, question, of_filters: filters.iter().map(of_filter).collect() };
+    let Writes::Puts { inserts, theta } = question.writes else {
+        while tree.rest() {
+            tree.settle();
+        }
+        moments.look(&tree, Bytes::ZERO);
+        return moments.predictions(0, tree.report().write_amplification());
+    };
+    tree = tree.drawing(Keys::drawn(design.entries, design.entry_bytes, theta).inserting(inserts));
+    let buffer = tree.shape().buffer();
+    let flushes = flushes(&tree, question.turnovers);
+    let most = match effort {
+        Effort::Full => MOMENTS_MAX,
+        Effort::Quick => QUICK_MOMENTS_MAX,
+    };
+    let before = (tree.report().flushed.as_f64(), tree.report().written_total().as_f64());
+    for flush in 0..flushes {
+        tree.rotate_memtable(buffer);
+        tree.settle();
+        // The first of those that come to the same moment.
+        if flush == 0 || flush * most / flushes != (flush - 1) * most / flushes {
+            moments.look(&tree, buffer);
+        }
+    }
+    let flushed = tree.report().flushed.as_f64() - before.0;
+    moments.predictions(flushes, (tree.report().written_total().as_f64() - before.1) / flushed)
+}
+
+/// A tree with so much data, each key once, all of it flushed.
+///
+/// While all levels above one are empty, what makes them full goes straight down to it, in whatever
+/// pieces it came. So the load arrives in batches as large as still fit, which leaves the same tree
+/// as single memtables do, after some steps for each level instead of one for each memtable.
+pub fn loaded<'a>(policy: &'a dyn ShapeFamily, buffer: Bytes, data: Bytes) -> Tree<'a> {
+    let mut tree = Tree::new(policy, buffer);
+    let mut left = data;
+    while left > Bytes::ZERO {
+        let shape = tree.shape();
+        let empty = (1..shape.last()).take_while(|level| tree.occupancy().level(*level).is_empty()).count();
+        let batches = (1..=empty + 1).map(|level| Bytes(shape.actual_batch(level) as u64));
+        // A single memtable makes the tree grow, as it does in life.
+        let space = Bytes(shape.full_from(shape.last()).0.saturating_sub(tree.occupancy().bytes().0 + 1));
+        let fits = |batch: &Bytes| *batch <= left && *batch <= space;
+        let batch = batches.take_while(fits).last().unwrap_or(shape.buffer().min(left));
+        tree.rotate_memtable(batch);
+        tree.settle();
+        left = Bytes(left.0 - batch.0);
+    }
+    tree
+}
+
+/// So many memtables as the last level but one takes in this many turnovers.
+fn flushes(tree: &Tree<'_>, turnovers: f64) -> u64 {
+    let shape = tree.shape();
+    let turnover = if shape.last() > 1 { shape.level(shape.last() - 1).capacity.ratio(shape.buffer()) } else { 0.0 };
+    ((turnovers * turnover).ceil() as u64).max(FLUSHES_MIN)
+}
+
+/// The moments at which a tree is looked at, and what was seen so far, for each filter.
+struct Moments<'a> {
+    design: &'a Design<'a>,
+    question: &'a Question<'a>,
+    of_filters: Vec<(RunRates, Prediction)>,
+}
+
+impl Moments<'_> {
+    /// Sees the costs of the tree as it is, while its memtable fills up to `memtable`.
+    fn look(&mut self, tree: &Tree<'_>, memtable: Bytes) {
+        let entry = self.design.entry_bytes as f64;
+        let half = memtable.as_f64() / 2.0;
+        let entries: Vec<f64> = tree.occupancy().runs().map(|(_, run)| run.bytes.as_f64() / entry).collect();
+        let [uniform, drawn] = [Sought::Uniform, Sought::Drawn].map(|sought| tree.newest(half, sought));
+        let all: f64 = entries.iter().sum();
+        let live = tree.keys().unwrap_or(all + half / entry);
+        let met: Vec<Met> = entries.iter().map(|entries| Met { entries: *entries, covers: 1.0 }).collect();
+        let per_block = range::entries_per_block(self.design.block_bytes as f64, entry);
+        for (filter, seen) in &mut self.of_filters {
+            let rates = filter.of_runs(tree);
+            let (absent, present) = filter.probes(&rates, &uniform);
+            seen.zero_result_reads.see(rates.iter().sum());
+            seen.existing_reads.see(existing_reads(&rates, &uniform));
+            seen.drawn_reads.see(existing_reads(&rates, &drawn));
+            for (seen, scanned) in seen.scan_reads.iter_mut().zip(self.question.scans) {
+                seen.see(range::blocks(&met, live, *scanned as f64, per_block, self.question.digits));
+            }
+            seen.zero_result_probes.see(absent);
+            seen.existing_probes.see(present);
+            seen.runs.see(entries.len() as f64);
+            seen.space_amplification.see(all / live);
+            seen.filter_bits_per_entry.see(filter.bits(tree) / all.max(1.0));
+        }
+    }
+
+    fn predictions(self, flushes: u64, write_amplification: f64) -> Vec<Prediction> {
+        let predictions = self.of_filters.into_iter().map(|(_, prediction)| prediction);
+        predictions.map(|prediction| Prediction { flushes, write_amplification, ..prediction }).collect()
+    }
+}
+
+/// Block reads of a lookup of an existing key, whose newest entry is in the memtable, which costs
+/// no read, or in each of the runs with these probabilities.
+fn existing_reads(rates: &[f64], newest: &[f64]) -> f64 {
+    let mut errors = 0.0;
+    let of_run = |(part, rate): (&f64, &f64)| {
+        let reads = part * (1.0 + errors);
+        errors += rate;
+        reads
+    };
+    newest[1..].iter().zip(rates).map(of_run).sum::<f64>() / newest.iter().sum::<f64>()
+}
+
+impl Prediction {
+    /// What one operation of each kind does, in the mean; scans as the first and the second of
+    /// [`Question::scans`] say, of which the first returns one entry.
+    ///
+    /// # Panics
+    /// If less than two scans were asked for.
+    pub fn work(&self, design: &Design<'_>) -> Work {
+        let [seek_reads, scan_reads] = [0, 1].map(|at| self.scan_reads[at].mean());
+        let lookup = |probes: Seen, reads: Seen| LookupWork { probes: probes.mean(), reads: reads.mean() };
+        Work {
+            zero_result: lookup(self.zero_result_probes, self.zero_result_reads),
+            existing: lookup(self.existing_probes, self.existing_reads),
+            seek_reads,
+            scan_reads: scan_reads - seek_reads,
+            update_writes: self.write_amplification,
+            entry_bytes: design.entry_bytes as f64,
+            block_bytes: design.block_bytes as f64,
+        }
+    }
+}
