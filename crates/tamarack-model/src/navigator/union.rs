@@ -363,25 +363,30 @@ impl UnionSearch<'_> {
             let prediction = predict(&self.design(&found.policy, found.buffer, found.filter), &question);
             self.price(&found.policy, found.buffer, found.filter, &found.filter_specification, prediction)
         };
-        let mut best: Vec<PricedDesign> = kept
-            .iter()
-            .take(FULL_MAX)
-            .map(|found| in_full(found))
-            .filter(|found| bounds.are_kept(&found.prediction) && found.split.cache >= 0.0)
-            .take(FULL)
-            .collect();
-        best.sort_by(|a, b| a.seconds_per_op.total_cmp(&b.seconds_per_op));
-        let Some(best) = best.into_iter().next() else {
+        let satisfies = |design: &PricedDesign| bounds.are_kept(&design.prediction) && design.split.cache >= 0.0;
+        let mut full: Vec<PricedDesign> =
+            kept.iter().take(FULL_MAX).map(|found| in_full(found)).filter(satisfies).take(FULL).collect();
+        // And the first of each other kind of policy.
+        let kind = |design: &PricedDesign| std::mem::discriminant(&design.policy);
+        let mut kinds: Vec<_> = full.iter().map(kind).collect();
+        for found in &kept {
+            if !kinds.contains(&kind(found)) {
+                kinds.push(kind(found));
+                full.extend(Some(in_full(found)).filter(satisfies));
+            }
+        }
+        full.sort_by(|a, b| a.seconds_per_op.total_cmp(&b.seconds_per_op));
+        let mut designs = full.into_iter();
+        let Some(best) = designs.next() else {
             let least = |cost: fn(&Prediction) -> f64| {
                 self.found.iter().map(|found| cost(&found.prediction)).fold(f64::INFINITY, f64::min)
             };
             return Err(Impossible::Bounds { least: COSTS.map(least) });
         };
-        let kind = |found: &PricedDesign| std::mem::discriminant(&found.policy);
         let mut others: Vec<PricedDesign> = Vec::new();
-        for found in kept {
-            if kind(found) != kind(&best) && others.iter().all(|other| kind(other) != kind(found)) {
-                others.push(found.clone());
+        for design in designs {
+            if std::iter::once(&best).chain(&others).all(|other| kind(other) != kind(&design)) {
+                others.push(design);
             }
         }
         Ok(Answer { best, others, compared })
