@@ -17,5 +17,6 @@ mod filter_steps;
 mod histories;
 mod monkey;
 mod moose;
+mod navigator_monkey;
 mod pace;
 mod twin;
