@@ -16,8 +16,8 @@
 //! | the same with bounds on lookups and updates | [`best_split_within`] | section 4.5, SLAs |
 //! | the best design | [`holistic`] | Algorithm 1 |
 //! | the best design with such bounds | [`holistic_within`] | section 4.5, SLAs |
-//! | the effect of another workload, data size or memory | [`what_if`] | section 1 |
-//! | the memory of fence pointers | [`fence_pointers`] | Appendix I |
+//! | the effect of another workload, data size or memory | [`what_if()`] | section 1 |
+//! | the memory of fence pointers | [`fence_pointers()`] | Appendix I |
 //! | default designs of other stores | [`defaults`] | Table 4, Appendix K |
 //!
 //! # The costs

@@ -492,6 +492,9 @@ fn what_if_compares_keeping_and_changing() {
     let design = holistic(&before).design;
     let same = what_if(&design, &before);
     assert!(same.saved().abs() < 1e-9, "{same:?}");
+    // Eq. 22, with 290 µs for a block read.
+    let throughput = before.throughput(&same.best.cost);
+    assert!((throughput * same.best.cost.operation * 290e-6 - 1.0).abs() < 1e-12, "{throughput}");
     let changes = [
         evaluation(0.05, 0.95),
         evaluation(0.99, 0.01),

