@@ -1,3 +1,15 @@
-//! The navigator: the search for the design that costs a workload least.
+//! Navigators: searches for the design with the least cost for a workload within a memory budget.
+//!
+//! | module | searches | for the least |
+//! |---|---|---|
+//! | [`union`] | all policies, memtable sizes, filters, split of memory | time per operation |
+//! | [`monkey`] | leveling and tiering, size ratio, split of memory | block reads per operation |
+//!
+//! A paper's search is a module of its own, with the paper's costs and the paper's choices alone,
+//! so that its results can be reproduced by name. The union search predicts its costs by
+//! simulation.
+//!
+//! A navigator is a pure function of numbers: it measures nothing, and changes no tree.
 
+pub mod monkey;
 pub mod union;

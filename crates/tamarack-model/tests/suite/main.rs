@@ -17,6 +17,7 @@ mod filter_steps;
 mod histories;
 mod monkey;
 mod moose;
+mod navigator_monkey;
 mod navigator_union;
 mod pace;
 mod prediction;

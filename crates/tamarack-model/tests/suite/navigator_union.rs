@@ -14,7 +14,7 @@ fn request([zero_result, existing, ranges, updates]: [f64; 4]) -> Request {
         entries: 2_000_000,
         entry_bytes: 124,
         block_bytes: 4096,
-        memory: Bytes(32 << 20),
+        memory: Bytes(64 << 20),
         workload: Workload::of_parts(zero_result, existing, ranges, updates, 9.0).expect("shares"),
         inserts: 0.0,
         theta: 0.0,
