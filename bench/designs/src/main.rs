@@ -55,7 +55,7 @@ usage: designs [--dir DIR] [--only LIST] [--workloads LIST] [--quick] [--settled
   --reads N          reads of each kind in a workload                                               [20000]
   --turnovers N      of the last level but one, in a workload                                           [2]
   --seconds-each N   a workload is ended after so many seconds, and the report says so                 [35]
-  --settled          await compactions before reads
+  --settled          await compactions after each memtable, also of the load, and before reads
   --results FILE     figures are added to this file of JSON, one design after the other
   --from FILE        measure nothing, and make the report of the figures in this file
   --json             a line of JSON for each design and workload instead of tables

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! Writes go on until as many raw bytes are written as [`Plan::turnovers`] times the capacity of
-//! the last level but one: the level above the deepest one that has entries. Reads come in
+//! the last level but one: the level above the deepest one that has entries, at most that of all
+//! data. Reads come in
 //! [`GROUPS`] groups, one at a random place of each of so many equal parts of the workload: equal
 //! distances could follow the rhythm of flushes. Compactions go on meanwhile, unless
 //! [`Plan::settled`].
@@ -42,7 +43,7 @@ pub struct Plan {
     pub reads: u64,
     /// Turnovers of the last level but one.
     pub turnovers: u64,
-    /// Await compactions before each group of reads.
+    /// Await compactions after each memtable and before each group of reads.
     pub settled: bool,
     /// Seconds after which a workload is ended early.
     pub seconds_each: u64,
@@ -64,14 +65,16 @@ pub fn measure(dir: &Path, design: &NamedDesign, plan: &Plan) -> Result<Value> {
     let seed = design.number as u64 * 100;
     let began = Instant::now();
     let mut base = Store::open(&dir.join("loaded"), design, plan.entries, 0, seed)?;
+    let mut pace = Pace::new(design, plan);
     while base.numbers() < plan.entries {
-        base.insert()?;
+        let bytes = base.insert()?;
+        pace.wrote(&base, bytes)?;
     }
     let seconds = began.elapsed().as_secs_f64();
     base.come_to_rest(&design.parsed())?;
     let load = load_figures(&base, seconds, began.elapsed().as_secs_f64() - seconds);
     eprintln!("{}, load: {load}", design.name());
-    let target = target_bytes(&base, design.buffer_bytes(plan.entries), plan);
+    let target = target_bytes(&base, design, plan);
     let mut workloads = Map::new();
     for (mix, seed) in WORKLOADS.iter().zip(seed + 1..).filter(|(mix, _)| plan.workloads.wants(mix.name)) {
         let measured = if mix.writes() {
@@ -107,12 +110,35 @@ fn load_figures(store: &Store, seconds: f64, settle_seconds: f64) -> Value {
     })
 }
 
-/// Raw bytes that a workload writes.
-fn target_bytes(store: &Store, buffer_bytes: u64, plan: &Plan) -> u64 {
+/// Raw bytes that a workload writes. A level may have a larger capacity than all data together.
+fn target_bytes(store: &Store, design: &NamedDesign, plan: &Plan) -> u64 {
     let (shape, occupancy, _) = store.db.planned();
     let above = occupancy.deepest().saturating_sub(1);
     let capacity = if above == 0 { Bytes::ZERO } else { shape.level(above).capacity };
-    (plan.turnovers * capacity.0).max(MEMTABLES_MIN * buffer_bytes)
+    let turned_over = capacity.0.min(plan.entries * RAW_BYTES);
+    (plan.turnovers * turned_over).max(MEMTABLES_MIN * design.buffer_bytes(plan.entries))
+}
+
+/// With [`Plan::settled`], awaits compactions each time that a memtable's bytes were written.
+struct Pace {
+    /// `None` if compactions go on while writes do.
+    every_bytes: Option<u64>,
+    written: u64,
+}
+
+impl Pace {
+    fn new(design: &NamedDesign, plan: &Plan) -> Self {
+        Self { every_bytes: plan.settled.then(|| design.buffer_bytes(plan.entries)), written: 0 }
+    }
+
+    fn wrote(&mut self, store: &Store, bytes: u64) -> Result<()> {
+        self.written += bytes;
+        if self.every_bytes.is_some_and(|every| self.written >= every) {
+            self.written = 0;
+            store.settle()?;
+        }
+        Ok(())
+    }
 }
 
 /// The kinds of reads, in the order of a group.
@@ -137,13 +163,15 @@ fn run(store: &mut Store, design: &NamedDesign, mix: &'static WriteMix, target: 
     let is_late = || began.elapsed().as_secs() >= plan.seconds_each;
     let (before, first) = (store.db.stats(), store.numbers());
     let places = Random::new(design.number as u64);
-    let (mut written, mut counts) = (0, Counts::default());
+    let (mut written, mut counts, mut pace) = (0, Counts::default(), Pace::new(design, plan));
     let mut writes = 0_u64;
     let mut was_ended = false;
     for group in 0..GROUPS {
         let place = (group as f64 + unit(places.next())) / GROUPS as f64 * target as f64;
         while (written as f64) < place && !was_ended {
-            written += store.write(mix)?;
+            let bytes = store.write(mix)?;
+            pace.wrote(store, bytes)?;
+            written += bytes;
             writes += 1;
             was_ended = writes.is_multiple_of(256) && is_late();
         }
@@ -157,7 +185,9 @@ fn run(store: &mut Store, design: &NamedDesign, mix: &'static WriteMix, target: 
         read_group(store, design, mix, plan, &mut counts)?;
     }
     while written < target && !was_ended {
-        written += store.write(mix)?;
+        let bytes = store.write(mix)?;
+        pace.wrote(store, bytes)?;
+        written += bytes;
         writes += 1;
         was_ended = writes.is_multiple_of(256) && is_late();
     }

@@ -26,7 +26,7 @@ const PANELS: [Panel; 2] = [
         ],
     },
     Panel {
-        title: "Writes, space, runs and filters",
+        title: "Other figures",
         axis: "value (logarithmic)",
         series: [
             ("write amplification", &[Figure::WriteAmplification]),

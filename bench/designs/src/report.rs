@@ -42,7 +42,7 @@ fn introduction(words: &Words, kept: &Kept, results: &Results<'_>) -> String {
     format!(
         "# Costs of designs, measured and predicted, {}\n\n{}\n\
          {} entries of {KEY_BYTES} + {VALUE_BYTES} bytes ({RAW_BYTES} raw bytes each, {:.2} GiB in all) are loaded in random order, and the tree comes to rest: its levels fit its shape, and level 1 is one run if the next level is. Each workload then begins on a copy of this tree:\n\n{mixes}\n\
-         It writes {} times the capacity of the last level but one (the level above the deepest one with entries), at least {MEMTABLES_MIN} memtables, by one thread at full speed under write throttling, with two threads for flushes and compactions. \
+         It writes {} times the capacity of the last level but one (the level above the deepest one with entries, at most all data), at least {MEMTABLES_MIN} memtables, by one thread at full speed under write throttling, with two threads for flushes and compactions. \
          In each of {GROUPS} equal parts of a workload, at a random place, reads are counted: {} of each kind in all, with filters five times as many zero-result lookups. {} \
          Block reads are data blocks by the engine's counters, without block cache and entry cache, with indexes in memory; blocks have {BLOCK_BYTES} bytes, no compression. \
          Runs, space and filter bits are means over the groups. Write amplification is raw bytes that flushes and compactions wrote per raw byte flushed, from rest to rest. \
@@ -54,7 +54,7 @@ fn introduction(words: &Words, kept: &Kept, results: &Results<'_>) -> String {
         of("turnovers"),
         of("reads"),
         if settled {
-            "Compactions are awaited before each group of reads."
+            "Compactions are awaited after each memtable's bytes, also of the load, and before each group of reads."
         } else {
             "Compactions go on while reads are counted."
         },
