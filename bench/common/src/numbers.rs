@@ -16,6 +16,11 @@ pub fn mix(n: u64) -> u64 {
     mixed(n.wrapping_add(STEP))
 }
 
+/// 64 random bits as a number from 0, inclusive, to 1, exclusive.
+pub fn unit(bits: u64) -> f64 {
+    (bits >> 11) as f64 / (1u64 << 53) as f64
+}
+
 /// Bytes in MiB.
 pub fn mib(bytes: u64) -> f64 {
     bytes as f64 / (1 << 20) as f64

@@ -23,7 +23,7 @@ use std::time::Instant;
 use common::numbers::mix;
 use common::words::Words;
 use serde_json::{Value, json};
-use shape::kept::{Kept, digits, holds, number, off, publish, table};
+use shape::kept::{Kept, by_policy, digits, holds, number, off, publish, table};
 use shape::store::{
     RAW_BYTES, Setting, Store, Taken, absent_blocks, flush_all, runs_met, scan_blocks, simulated_scan_blocks,
 };
@@ -262,7 +262,7 @@ fn report(words: &Words, kept: &Kept) -> String {
          {} of each kind at each size: sizes at which one tree happens to have an empty level say little by themselves. Models know counts only: *model* is the exact sum over the runs that there are, *by flushes* over those that the planner \
          makes of the same flushes in a simulation. Nothing is fitted.\n",
         kept.date(),
-        kept.circumstances(words, "garnering"),
+        kept.circumstances(words, &by_policy("garnering")),
         buffer_bytes / 1_048_576.0,
         buffer_bytes * BUFFERS as f64 / 2_f64.powi(30),
         number(setting, &["reads"]),

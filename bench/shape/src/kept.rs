@@ -1,5 +1,5 @@
-//! [`Kept`]: figures of several runs of a program, one object for each policy, in one JSON file;
-//! and parts of reports: aligned tables, and lines that say whether a claim holds.
+//! [`Kept`]: figures of several runs of a program, one object for each policy or design, in one
+//! JSON file; and parts of reports: aligned tables, and lines that say whether a claim holds.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -45,8 +45,8 @@ impl Kept {
         self.policies.values().next_back().and_then(|kept| kept["measured"]["date"].as_str()).unwrap_or("undated")
     }
 
-    /// Where, when and of what it was measured.
-    pub fn circumstances(&self, words: &Words, program: &str) -> String {
+    /// Where, when and of what it was measured. `commands` say how to do it again.
+    pub fn circumstances(&self, words: &Words, commands: &str) -> String {
         let mut text = String::new();
         let of = |name: &str| -> Vec<String> {
             let mut values: Vec<String> = Vec::new();
@@ -67,14 +67,10 @@ impl Kept {
             machine::file_system(&words.dir())
         );
         let _ = writeln!(text, "* Commit: {}", of("commit").join(", "));
-        let command = format!("cargo run --release -p shape --bin {program} --");
+        let _ = writeln!(text, "* Commands: {commands}");
         let _ = writeln!(
             text,
-            "* Commands: `{command} --dir DIR --results FILE --only POLICY` for each policy, then `{command} --from FILE --write`"
-        );
-        let _ = writeln!(
-            text,
-            "* Runnable threads, averaged over the minute before each policy ended: {}.",
+            "* Runnable threads, averaged over the minute before each part ended: {}.",
             of("load").join(", ")
         );
         if let Some(conditions) = words.text("conditions") {
@@ -82,6 +78,12 @@ impl Kept {
         }
         text
     }
+}
+
+/// The commands that measure one policy after the other, and make the report.
+pub fn by_policy(program: &str) -> String {
+    let command = format!("cargo run --release -p shape --bin {program} --");
+    format!("`{command} --dir DIR --results FILE --only POLICY` for each policy, then `{command} --from FILE --write`")
 }
 
 /// A number in it, by names.

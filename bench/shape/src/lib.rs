@@ -1,5 +1,6 @@
-//! What [`garnering`](../src/garnering.rs) and [`moose`](../src/moose.rs) share: the measured
-//! database ([`store`]), and stored figures and reports ([`kept`]).
+//! What [`garnering`](../src/garnering.rs), [`moose`](../src/moose.rs) and
+//! [`designs`](../../designs/src/main.rs) share: the measured database and counts of its runs and
+//! reads ([`store`]), and stored figures and reports ([`kept`]).
 
 pub mod kept;
 pub mod store;

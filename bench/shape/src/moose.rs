@@ -25,7 +25,7 @@ use std::time::Instant;
 
 use common::words::Words;
 use serde_json::{Value, json};
-use shape::kept::{Kept, digits, holds, number, off, publish, table};
+use shape::kept::{Kept, by_policy, digits, holds, number, off, publish, table};
 use shape::store::{BLOCK_BYTES, RAW_BYTES, Setting, Store, absent_blocks, flush_all, reads, runs_met, scan_blocks};
 use tamarack::Result;
 use tamarack_model::Bytes;
@@ -297,7 +297,7 @@ fn report(words: &Words, kept: &Kept) -> String {
          * *Merged* are raw bytes that flushes and compactions wrote beyond each memtable's own, in blocks of 4 KiB for each operation, as in the paper. Their model is the simulated planner, from the runs before the workload, with the same flushes.\n\
          * *Sum* is the paper's \"#IO per query\". Nothing is fitted.\n",
         kept.date(),
-        kept.circumstances(words, "moose"),
+        kept.circumstances(words, &by_policy("moose")),
         buffer_bytes / 1_048_576.0,
         buffer_bytes * BUFFERS as f64 / 2_f64.powi(30),
         number(setting, &["scans"]),

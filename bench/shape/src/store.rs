@@ -1,8 +1,8 @@
 //! A database of entries of 1 KB with direct I/O and no block cache: loaded, looked up in, scanned
 //! and overwritten, beside the models' costs of its runs.
 //!
-//! Models get counts only: the tree's runs, their filters' predicted false positive rates, the
-//! progress of compactions, and the sizes of flushes. Indexes are in memory, as in the papers'
+//! Models get counts only: the tree's runs, their filters' predicted false positive rates, what
+//! compactions have handed over, and the sizes of flushes. Indexes are in memory, as in the papers'
 //! stores.
 
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use common::numbers::{mix, noise};
-use tamarack::{AdvancedOptions, Compression, Db, Event, Options, Result, RunStats, Stats};
+use tamarack::{AdvancedOptions, Compression, Db, Event, JobStats, Options, Result, RunStats, Stats};
 use tamarack_env::os::{Batching, OsEnv};
 use tamarack_env::{Env, Random};
 use tamarack_model::Bytes;
@@ -218,17 +218,23 @@ pub fn reads(stats: &Stats) -> (u64, u64) {
 }
 
 /// The runs that reads meet, each with the share of all keys that it covers: a compaction's output
-/// covers what has been handed over.
+/// covers what has been handed over, its inputs the rest. A flush hands over at its end.
 fn runs(stats: &Stats) -> impl Iterator<Item = (&RunStats, f64)> {
+    let compactions = || stats.jobs.iter().filter(|job| !job.is_flush);
     stats.levels.iter().zip(1..).flat_map(move |(level, number)| {
         level.runs.iter().filter(|run| run.entries > 0).map(move |run| {
-            let done =
-                |job: &tamarack::JobStats| job.done_bytes as f64 / (job.done_bytes + job.left_bytes).max(1) as f64;
-            let taken = stats.jobs.iter().find(|job| job.inputs.contains(&run.id)).map(|job| 1.0 - done(job));
-            let filled = || stats.jobs.iter().find(|job| run.in_compaction && job.target_level == number).map(done);
-            (run, taken.or_else(filled).unwrap_or(1.0))
+            let input_of = compactions().find(|job| job.inputs.contains(&run.id)).map(|job| left(stats, job));
+            let output_of = || compactions().find(|job| run.in_compaction && job.target_level == number);
+            (run, input_of.or_else(|| output_of().map(|job| 1.0 - left(stats, job))).unwrap_or(1.0))
         })
     })
+}
+
+/// The share of a compaction's inputs that has not been handed over.
+fn left(stats: &Stats, job: &JobStats) -> f64 {
+    let inputs = stats.levels.iter().flat_map(|level| &level.runs).filter(|run| job.inputs.contains(&run.id));
+    let bytes: u64 = inputs.map(|run| run.raw_bytes).sum();
+    (bytes as f64 / (job.done_bytes + job.left_bytes).max(1) as f64).min(1.0)
 }
 
 /// How many runs a key can be in.

@@ -1,7 +1,9 @@
 //! The workloads as rows of the report, and the work of one slice of a row: made before the clock
 //! runs, and the same for every engine.
 
-use crate::data::{Data, Random, Zipfian, scatter};
+use common::zipfian::{Zipfian, scatter};
+
+use crate::data::{Data, Random};
 
 /// Which keys are asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -128,9 +130,9 @@ impl Maker {
             let mut number = match row.keys {
                 Keys::Uniform => random.below(self.data.entries / threads) * threads + thread,
                 Keys::Absent => self.data.entries + random.below(self.data.entries / threads) * threads + thread,
-                Keys::Zipfian => scatter(self.zipfian.rank(&mut random), self.data.entries),
+                Keys::Zipfian => scatter(self.zipfian.rank(|| random.unit()), self.data.entries),
                 // Of new entries a thread knows its own.
-                Keys::Latest => match self.zipfian.rank(&mut random) {
+                Keys::Latest => match self.zipfian.rank(|| random.unit()) {
                     rank if rank < inserted => self.stored + (inserted - 1 - rank) * threads + thread,
                     rank => self.stored - 1 - (rank - inserted),
                 },

@@ -1,0 +1,56 @@
+//! [`PREDICTIONS`]: what models say of a design under a workload, from the design alone. A
+//! prediction sees no database and no measured figure.
+
+use tamarack_model::cost::{lookup, range};
+use tamarack_model::design::{Design, price};
+use tamarack_model::device::Device;
+use tamarack_model::workload::Workload;
+
+use crate::costs::{Figure, Figures, SCANNED};
+use crate::workloads::WriteMix;
+
+/// A workload on a tree that was loaded with the design's entries, each once and in random order,
+/// and is at rest when the workload begins.
+#[derive(Clone, Copy, Debug)]
+pub struct Phase {
+    /// The writes, beside which reads are spread evenly.
+    pub mix: &'static WriteMix,
+    /// Entries inserted until its end.
+    pub inserted: u64,
+    /// Raw bytes of the memtables flushed until its end.
+    pub flushed_bytes: u64,
+}
+
+/// A prediction; `None` if the model does not cover the design or the workload.
+pub type Predict = fn(&Design<'_>, &Phase) -> Option<Figures>;
+
+/// All predictions, with their names in reports.
+pub const PREDICTIONS: [(&str, Predict); 1] = [("full tree", full_tree)];
+
+/// The name of a prediction as a part of a file's name.
+pub fn file_part(name: &str) -> String {
+    name.replace(' ', "-")
+}
+
+/// The closed forms of a tree as full as its shape allows ([`price`]), for the mean number of
+/// entries. Space is that of the worst case, so it is predicted only where entries become obsolete;
+/// Zipfian lookups are not predicted.
+fn full_tree(design: &Design<'_>, phase: &Phase) -> Option<Figures> {
+    let design = Design { entries: design.entries + phase.inserted / 2, ..*design };
+    let workload = Workload::of_parts(1.0, 0.0, 0.0, 0.0, 0.0)?;
+    let priced = price(&design, &workload, &Device::default());
+    let cost = priced.cost;
+    let per_block = range::entries_per_block(design.block_bytes as f64, design.entry_bytes as f64);
+    let runs: u64 = priced.levels.iter().map(|level| level.visible_runs).sum();
+    let figures = Figures::default()
+        .with(Figure::ZeroResultReads, cost.zero_result_reads)
+        .with(Figure::ExistingReads, cost.existing_reads)
+        .with(Figure::SeekReads, cost.range_seeks)
+        .with(Figure::ScanReads, lookup::range((SCANNED - 1) as f64, per_block, cost.range_seeks))
+        .with(Figure::Runs, runs as f64)
+        .with(Figure::FilterBits, priced.filter_bits / design.entries as f64);
+    let figures =
+        if phase.flushed_bytes > 0 { figures.with(Figure::WriteAmplification, cost.update_writes) } else { figures };
+    let has_garbage = phase.mix.makes_garbage();
+    Some(if has_garbage { figures.with(Figure::SpaceAmplification, cost.space_amplification) } else { figures })
+}
