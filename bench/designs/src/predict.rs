@@ -1,9 +1,11 @@
 //! [`PREDICTIONS`]: what models say of a design under a workload, from the design alone. A
 //! prediction sees no database and no measured figure.
 
+use tamarack_model::Bytes;
 use tamarack_model::cost::{lookup, range};
 use tamarack_model::design::{Design, price};
 use tamarack_model::device::Device;
+use tamarack_model::prediction::{Length, Question, Writes, predict};
 use tamarack_model::workload::Workload;
 
 use crate::costs::{Figure, Figures, SCANNED};
@@ -25,11 +27,35 @@ pub struct Phase {
 pub type Predict = fn(&Design<'_>, &Phase) -> Option<Figures>;
 
 /// All predictions, with their names in reports.
-pub const PREDICTIONS: [(&str, Predict); 1] = [("full tree", full_tree)];
+pub const PREDICTIONS: [(&str, Predict); 2] = [("simulated", simulated), ("full tree", full_tree)];
 
 /// The name of a prediction as a part of a file's name.
 pub fn file_part(name: &str) -> String {
     name.replace(' ', "-")
+}
+
+/// Means over the same phase of a simulated tree ([`predict`]). Deletes are not simulated.
+fn simulated(design: &Design<'_>, phase: &Phase) -> Option<Figures> {
+    let mix = phase.mix;
+    if mix.deletes > 0 {
+        return None;
+    }
+    let inserts = mix.inserts as f64 / (mix.inserts + mix.overwrites).max(1) as f64;
+    let writes = if mix.writes() { Writes::Puts { inserts, theta: mix.theta } } else { Writes::Nothing };
+    let length = Length::Flushed(Bytes(phase.flushed_bytes));
+    let question = Question { writes, scans: &[1, SCANNED], digits: 256.0, length };
+    let found = predict(design, &question);
+    let figures = Figures::default()
+        .with(Figure::ZeroResultReads, found.zero_result_reads.mean())
+        .with(Figure::ExistingReads, found.existing_reads.mean())
+        .with(Figure::SeekReads, found.scan_reads[0].mean())
+        .with(Figure::ScanReads, found.scan_reads[1].mean())
+        .with(Figure::SpaceAmplification, found.space_amplification.mean())
+        .with(Figure::Runs, found.runs.mean())
+        .with(Figure::FilterBits, found.filter_bits_per_entry.mean());
+    let figures = if mix.is_zipfian() { figures.with(Figure::ZipfianReads, found.drawn_reads.mean()) } else { figures };
+    let is_written = phase.flushed_bytes > 0;
+    Some(if is_written { figures.with(Figure::WriteAmplification, found.write_amplification) } else { figures })
 }
 
 /// The closed forms of a tree as full as its shape allows ([`price`]), for the mean number of

@@ -68,8 +68,17 @@ pub struct Question<'a> {
     pub scans: &'a [u64],
     /// The base of the random digits that keys consist of, at least 2: 256 for random bytes.
     pub digits: f64,
-    /// The size of the phase in turnovers of the last level but one; more than 0.
-    pub turnovers: f64,
+    /// How long the phase is over which means are taken.
+    pub length: Length,
+}
+
+/// The length of a phase of writes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Length {
+    /// As many memtables as the last level but one takes in so many turnovers; more than 0.
+    Turnovers(f64),
+    /// So many bytes flushed, in whole memtables.
+    Flushed(Bytes),
 }
 
 /// The predicted costs, over the moments after each flush of the phase.
@@ -131,22 +140,22 @@ pub fn predict_each(
     effort: Effort,
 ) -> Vec<Prediction> {
     assert!(design.entries > 0 && design.entry_bytes > 0 && design.block_bytes > 0, "{design:?}");
-    assert!(question.digits >= 2.0 && question.turnovers > 0.0, "{question:?}");
+    assert!(question.digits >= 2.0, "{question:?}");
     let mut tree = loaded(design.policy, design.buffer, Bytes(design.entries) * design.entry_bytes);
     let scan_reads = vec![Seen::default(); question.scans.len()];
     let prediction = Prediction { scan_reads, ..Prediction::default() };
     let of_filter = |filter: &FilterChoice| (RunRates::new(*filter, design.entry_bytes, effort), prediction.clone());
     let mut moments = Moments { design, question, of_filters: filters.iter().map(of_filter).collect() };
+    while tree.rest() {
+        tree.settle();
+    }
     let Writes::Puts { inserts, theta } = question.writes else {
-        while tree.rest() {
-            tree.settle();
-        }
         moments.look(&tree, Bytes::ZERO);
         return moments.predictions(0, tree.report().write_amplification());
     };
     tree = tree.drawing(Keys::drawn(design.entries, design.entry_bytes, theta).inserting(inserts));
     let buffer = tree.shape().buffer();
-    let flushes = flushes(&tree, question.turnovers);
+    let flushes = flushes(&tree, question.length);
     let most = match effort {
         Effort::Full => MOMENTS_MAX,
         Effort::Quick => QUICK_MOMENTS_MAX,
@@ -187,11 +196,17 @@ pub fn loaded<'a>(policy: &'a dyn ShapeFamily, buffer: Bytes, data: Bytes) -> Tr
     tree
 }
 
-/// So many memtables as the last level but one takes in this many turnovers.
-fn flushes(tree: &Tree<'_>, turnovers: f64) -> u64 {
+/// The flushes of a phase.
+fn flushes(tree: &Tree<'_>, length: Length) -> u64 {
     let shape = tree.shape();
-    let turnover = if shape.last() > 1 { shape.level(shape.last() - 1).capacity.ratio(shape.buffer()) } else { 0.0 };
-    ((turnovers * turnover).ceil() as u64).max(FLUSHES_MIN)
+    let flushes = match length {
+        Length::Turnovers(turnovers) if shape.last() > 1 => {
+            turnovers * shape.level(shape.last() - 1).capacity.ratio(shape.buffer())
+        }
+        Length::Turnovers(_) => 0.0,
+        Length::Flushed(bytes) => bytes.ratio(shape.buffer()),
+    };
+    (flushes.ceil() as u64).max(FLUSHES_MIN)
 }
 
 /// The moments at which a tree is looked at, and what was seen so far, for each filter.

@@ -8,7 +8,7 @@ use tamarack_model::agenda::Contents;
 use tamarack_model::design::Design;
 use tamarack_model::filter::predict as predict_filter;
 use tamarack_model::planner::CompactionPlan;
-use tamarack_model::prediction::{Prediction, Question, Writes, loaded, predict};
+use tamarack_model::prediction::{Length, Prediction, Question, Writes, loaded, predict};
 use tamarack_model::simulate::{Data, Tree};
 use tamarack_model::{Bytes, FilterKind, Occupancy, RunId, policy};
 use tamarack_testing::Random;
@@ -26,7 +26,7 @@ fn predicted(words: &str, filter: &str, writes: Writes) -> Prediction {
         filter: filter.parse().expect("a filter"),
         block_bytes: 1,
     };
-    predict(&design, &Question { writes, scans: &[1, 10], digits: 256.0, turnovers: 2.0 })
+    predict(&design, &Question { writes, scans: &[1, 10], digits: 256.0, length: Length::Turnovers(2.0) })
 }
 
 /// The keys of a tree's runs, from which the planner has their sizes.
