@@ -5,7 +5,8 @@ use tamarack_model::Bytes;
 use tamarack_model::cost::{lookup, range};
 use tamarack_model::design::{Design, price};
 use tamarack_model::device::Device;
-use tamarack_model::prediction::{Length, Question, Writes, predict};
+use tamarack_model::prediction::{Length, Pace, Question, Writes, predict};
+use tamarack_model::simulate::Writers;
 use tamarack_model::workload::Workload;
 
 use crate::costs::{Figure, Figures, SCANNED};
@@ -21,7 +22,13 @@ pub struct Phase {
     pub inserted: u64,
     /// Raw bytes of the memtables flushed until its end.
     pub flushed_bytes: u64,
+    /// Compactions are awaited after each memtable; otherwise writers are as fast as they may be.
+    pub settled: bool,
 }
+
+/// Writers that offer as much as the device can write, with the options that a database has by
+/// default: memtables, threads, and the number by which compactions may be late.
+const AT_FULL_SPEED: Writers = Writers { offered: 1.0, buffers: 4, workers: 2, late_max: 16, throttled: true };
 
 /// A prediction; `None` if the model does not cover the design or the workload.
 pub type Predict = fn(&Design<'_>, &Phase) -> Option<Figures>;
@@ -43,7 +50,8 @@ fn simulated(design: &Design<'_>, phase: &Phase) -> Option<Figures> {
     let inserts = mix.inserts as f64 / (mix.inserts + mix.overwrites).max(1) as f64;
     let writes = if mix.writes() { Writes::Puts { inserts, theta: mix.theta } } else { Writes::Nothing };
     let length = Length::Flushed(Bytes(phase.flushed_bytes));
-    let question = Question { writes, scans: &[1, SCANNED], digits: 256.0, length };
+    let pace = if phase.settled { Pace::Settled } else { Pace::Busy(AT_FULL_SPEED) };
+    let question = Question { writes, scans: &[1, SCANNED], digits: 256.0, length, pace };
     let found = predict(design, &question);
     let figures = Figures::default()
         .with(Figure::ZeroResultReads, found.zero_result_reads.mean())

@@ -38,11 +38,10 @@ impl<'a> Results<'a> {
         let found = |design: NamedDesign| Some(Measured { design, kept: kept.policies.get(&design.name())? });
         let designs: Vec<Measured<'a>> = all().filter_map(found).collect();
         let setting = designs.first().map_or(&Value::Null, |design| &design.kept["setting"]);
-        let entries = number(setting, &["entries"]) as u64;
         let cells = designs.iter().flat_map(|measured| {
             WORKLOADS.iter().filter_map(move |mix| {
                 let kept = measured.kept["workloads"].get(mix.name)?;
-                Some(Cell::new(measured.design, mix, kept, entries))
+                Some(Cell::new(measured.design, mix, kept, setting))
             })
         });
         Self { cells: cells.collect(), designs, setting }
@@ -69,9 +68,11 @@ fn compared<'c, 'a>(
 }
 
 impl<'a> Cell<'a> {
-    fn new(design: NamedDesign, mix: &'static WriteMix, kept: &'a Value, entries: u64) -> Self {
+    fn new(design: NamedDesign, mix: &'static WriteMix, kept: &'a Value, setting: &Value) -> Self {
+        let entries = number(setting, &["entries"]) as u64;
+        let settled = setting["settled"].as_bool().unwrap_or(false);
         let count = |name: &str| kept[name].as_u64().unwrap_or(0);
-        let phase = Phase { mix, inserted: count("inserted"), flushed_bytes: count("flushed") };
+        let phase = Phase { mix, inserted: count("inserted"), flushed_bytes: count("flushed"), settled };
         let policy = design.parsed();
         let model = design.model(&policy, entries);
         let predicted = PREDICTIONS.map(|(_, predict)| predict(&model, &phase));

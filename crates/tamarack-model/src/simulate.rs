@@ -357,6 +357,17 @@ impl<'a> Tree<'a> {
         self.data.keys().map(Keys::entries)
     }
 
+    /// Compactions in progress that hand over their keys, with the part of their keys that they
+    /// have handed over, from 0 to 1, and the size of their output. Flushes and compactions of a
+    /// range of keys are left out.
+    pub fn handing_over(&self) -> impl Iterator<Item = (&CompactionPlan, f64, Bytes)> {
+        let whole = |(plan, _): &(&CompactionPlan, &Unfinished)| !plan.is_partial() && plan.cause != Cause::Flush;
+        self.in_progress.iter().zip(&self.unfinished).filter(whole).map(|(plan, rest)| {
+            let part = if rest.whole > 0.0 { 1.0 - rest.left / rest.whole } else { 0.0 };
+            (plan, part, Bytes(rest.whole as u64))
+        })
+    }
+
     /// The counts so far.
     pub fn report(&self) -> &Report {
         &self.report

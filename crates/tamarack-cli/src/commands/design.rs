@@ -9,7 +9,7 @@ use tamarack_model::device::Device;
 use tamarack_model::filter::FilterChoice;
 use tamarack_model::navigator::union::{Bounds, Request};
 use tamarack_model::policy::{self, DATA_MAX};
-use tamarack_model::prediction::{Length, Prediction, Question, Writes, predict};
+use tamarack_model::prediction::{Length, Pace, Prediction, Question, Writes, predict};
 use tamarack_model::simulate::Seen;
 use tamarack_model::workload::Workload;
 use tamarack_model::{BUFFER_MAX, Bytes};
@@ -204,8 +204,10 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
     let priced = price(&design, &workload, &device);
     let writes = if workload.updates > 0.0 { Writes::Puts { inserts, theta } } else { Writes::Nothing };
     let scans = [1, number("range-entries").saturating_add(1)];
-    let predicted =
-        predict(&design, &Question { writes, scans: &scans, digits: 256.0, length: Length::Turnovers(2.0) });
+    let predicted = predict(
+        &design,
+        &Question { writes, scans: &scans, digits: 256.0, length: Length::Turnovers(2.0), pace: Pace::Settled },
+    );
     // Of a design that was found, with its cache.
     let seconds_per_op = match &answer {
         Some(answer) => answer.best.seconds_per_op,

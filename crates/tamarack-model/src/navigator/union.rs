@@ -27,7 +27,7 @@ use crate::design::Design;
 use crate::device::Device;
 use crate::filter::FilterChoice;
 use crate::policy::{self, Policy};
-use crate::prediction::{Effort, Length, Prediction, Question, Writes, predict, predict_each};
+use crate::prediction::{Effort, Length, Pace, Prediction, Question, Writes, predict, predict_each};
 use crate::shape::BUFFER_MAX;
 use crate::units::Bytes;
 use crate::workload::Workload;
@@ -291,7 +291,8 @@ impl UnionSearch<'_> {
             filters.iter().map(|words| words.parse().unwrap_or_else(|error| panic!("{words}: {error}"))).collect();
         let design = self.design(policy, buffer, choices[0]);
         let (writes, scans) = self.question();
-        let question = Question { writes, scans: &scans, digits: 256.0, length: Length::Turnovers(1.0) };
+        let question =
+            Question { writes, scans: &scans, digits: 256.0, length: Length::Turnovers(1.0), pace: Pace::Settled };
         let predictions = predict_each(&design, &choices, &question, Effort::Quick);
         for ((words, filter), prediction) in filters.iter().zip(choices).zip(predictions) {
             let found = self.price(policy, buffer, filter, words, prediction);
@@ -358,7 +359,8 @@ impl UnionSearch<'_> {
         let compared = self.found.len();
         let kept: Vec<&PricedDesign> = self.found.iter().filter(|found| bounds.are_kept(&found.prediction)).collect();
         let (writes, scans) = self.question();
-        let question = Question { writes, scans: &scans, digits: 256.0, length: Length::Turnovers(2.0) };
+        let question =
+            Question { writes, scans: &scans, digits: 256.0, length: Length::Turnovers(2.0), pace: Pace::Settled };
         let in_full = |found: &PricedDesign| {
             let prediction = predict(&self.design(&found.policy, found.buffer, found.filter), &question);
             self.price(&found.policy, found.buffer, found.filter, &found.filter_specification, prediction)

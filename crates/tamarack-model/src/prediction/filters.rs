@@ -16,8 +16,9 @@ use crate::filter::{
 };
 use crate::filter_plan::{self, FilterTarget, RunFilters, StoredFilter, TableFilters};
 use crate::occupancy::{Run, RunId};
-use crate::planner;
+use crate::planner::{self, CompactionPlan};
 use crate::simulate::Tree;
+use crate::units::Bytes;
 
 /// How thoroughly costs are predicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +73,49 @@ impl RunRates {
                     Effort::Quick => self.allocate(tree, kind, bits_per_entry),
                 }
                 tree.occupancy().runs().map(|(_, run)| self.filters[&run.id].fpr).collect()
+            }
+        }
+    }
+
+    /// The false positive rate of the output of a compaction in progress: of the filter that its
+    /// run gets when it is built. In a filter over the tree its entries take the place of its
+    /// inputs'.
+    pub(super) fn of_output(&mut self, tree: &Tree<'_>, plan: &CompactionPlan) -> f64 {
+        match self.choice {
+            FilterChoice::None => 1.0,
+            FilterChoice::Tree { .. } => {
+                let rates = self.of_runs(tree);
+                let is_input = |run: &Run| plan.inputs.contains(&run.id);
+                tree.occupancy().runs().zip(rates).filter(|((_, run), _)| is_input(run)).map(|(_, rate)| rate).sum()
+            }
+            FilterChoice::Each { kind, bits_per_entry, allocation } => {
+                let mut runs = self.runs(tree);
+                let inputs: Vec<usize> = tree
+                    .occupancy()
+                    .runs()
+                    .enumerate()
+                    .filter(|(_, (_, run))| plan.inputs.contains(&run.id))
+                    .map(|(at, _)| at)
+                    .collect();
+                let Some((&oldest, younger)) = inputs.split_last() else { return 1.0 };
+                let mut merged = RunFilters { tables: vec![TableFilters::default()], ..runs[oldest].clone() };
+                for &at in &inputs {
+                    merged.tables[0].entries += runs[at].tables[0].entries;
+                    merged.tables[0].live += runs[at].tables[0].entries;
+                    merged.bytes += if at == oldest { Bytes::ZERO } else { runs[at].bytes };
+                }
+                runs[oldest] = merged;
+                younger.iter().rev().for_each(|&at| drop(runs.remove(at)));
+                let at = oldest - younger.len();
+                let entries = runs[at].tables[0].entries;
+                let settings = match allocation {
+                    Allocation::Uniform => Some(FilterSettings::stored(kind, bits_per_entry)),
+                    _ => filter_plan::for_new(self.choice, &self.asked, tree.shape(), &runs, at),
+                };
+                settings.map_or(1.0, |settings| match kind {
+                    FilterKind::Elastic => predict(kind, bits_per_entry).fpr,
+                    FilterKind::Bloom | FilterKind::Blocked => RunFilter::of(settings, entries).fpr,
+                })
             }
         }
     }
@@ -148,7 +192,8 @@ impl RunRates {
         let FilterChoice::Each { .. } = self.choice else { return };
         let runs = self.runs(tree);
         let ids: Vec<RunId> = tree.occupancy().runs().map(|(_, run)| run.id).collect();
-        for change in filter_plan::decide(self.choice, &self.asked, tree.shape(), &runs, true) {
+        for change in filter_plan::decide(self.choice, &self.asked, tree.shape(), &runs, tree.in_progress().is_empty())
+        {
             let entries = runs[change.run].tables[0].entries;
             let filter = self.filters.get_mut(&ids[change.run]).expect("every run was given one");
             filter.become_target(change.target, entries);

@@ -21,8 +21,8 @@
 //!
 //! # What is assumed
 //!
-//! - Compactions end before the next flush. While one is in progress, lookups meet its inputs in
-//!   part, and a tree whose compactions are late has more runs.
+//! - A compaction in progress has handed over its keys evenly: lookups meet its inputs for some
+//!   keys, its output for the others. At a settled pace none is in progress when a lookup comes.
 //! - The memtable is half full, in the mean, and no immutable one waits.
 //! - Blocks are read without a cache.
 //! - A run has one filter of its size. The engine's has one for each table, of equal bits per
@@ -32,18 +32,20 @@
 //! 1,000 memtables takes milliseconds. Tests: `tests/suite/prediction.rs`.
 
 mod filters;
+mod pieces;
 
 use crate::cost::range::{self, Met};
 use crate::cost::time::{LookupWork, Work};
 use crate::design::Design;
 use crate::filter::FilterChoice;
 use crate::policy::ShapeFamily;
-use crate::simulate::{Keys, Seen, Sought, Tree};
+use crate::simulate::{Keys, Seen, Sought, Tree, Writers};
 use crate::units::Bytes;
 
 pub use filters::Effort;
 
 use filters::RunRates;
+use pieces::Pieces;
 
 /// What is written after the tree was loaded.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -70,6 +72,17 @@ pub struct Question<'a> {
     pub digits: f64,
     /// How long the phase is over which means are taken.
     pub length: Length,
+    /// How fast compactions are beside the writers.
+    pub pace: Pace,
+}
+
+/// The speed of compactions beside writers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Pace {
+    /// All compactions end before the next flush: writers are slow.
+    Settled,
+    /// Writers beside compactions that take time, which may be late.
+    Busy(Writers),
 }
 
 /// The length of a phase of writes.
@@ -162,8 +175,13 @@ pub fn predict_each(
     };
     let before = (tree.report().flushed.as_f64(), tree.report().written_total().as_f64());
     for flush in 0..flushes {
-        tree.rotate_memtable(buffer);
-        tree.settle();
+        match question.pace {
+            Pace::Settled => {
+                tree.rotate_memtable(buffer);
+                tree.settle();
+            }
+            Pace::Busy(writers) => drop(tree.write(&writers, &[buffer])),
+        }
         // The first of those that come to the same moment.
         if flush == 0 || flush * most / flushes != (flush - 1) * most / flushes {
             moments.look(&tree, buffer);
@@ -221,14 +239,16 @@ impl Moments<'_> {
     fn look(&mut self, tree: &Tree<'_>, memtable: Bytes) {
         let entry = self.design.entry_bytes as f64;
         let half = memtable.as_f64() / 2.0;
-        let entries: Vec<f64> = tree.occupancy().runs().map(|(_, run)| run.bytes.as_f64() / entry).collect();
-        let [uniform, drawn] = [Sought::Uniform, Sought::Drawn].map(|sought| tree.newest(half, sought));
-        let all: f64 = entries.iter().sum();
-        let live = tree.keys().unwrap_or(all + half / entry);
-        let met: Vec<Met> = entries.iter().map(|entries| Met { entries: *entries, covers: 1.0 }).collect();
+        let pieces = Pieces::of(tree);
+        let [uniform, drawn] =
+            [Sought::Uniform, Sought::Drawn].map(|sought| pieces.divided(&tree.newest(half, sought)));
+        let stored = tree.occupancy().bytes().as_f64() / entry;
+        let live = tree.keys().unwrap_or(stored + half / entry);
+        let met: Vec<Met> = pieces.met(entry);
         let per_block = range::entries_per_block(self.design.block_bytes as f64, entry);
         for (filter, seen) in &mut self.of_filters {
-            let rates = filter.of_runs(tree);
+            // False positives, by the part of the keys that a piece covers.
+            let rates = pieces.weighted(&filter.of_runs(tree), |plan| filter.of_output(tree, plan));
             let (absent, present) = filter.probes(&rates, &uniform);
             seen.zero_result_reads.see(rates.iter().sum());
             seen.existing_reads.see(existing_reads(&rates, &uniform));
@@ -238,9 +258,9 @@ impl Moments<'_> {
             }
             seen.zero_result_probes.see(absent);
             seen.existing_probes.see(present);
-            seen.runs.see(entries.len() as f64);
-            seen.space_amplification.see(all / live);
-            seen.filter_bits_per_entry.see(filter.bits(tree) / all.max(1.0));
+            seen.runs.see(met.iter().map(|met| met.covers).sum());
+            seen.space_amplification.see(stored / live);
+            seen.filter_bits_per_entry.see(filter.bits(tree) / stored.max(1.0));
         }
     }
 

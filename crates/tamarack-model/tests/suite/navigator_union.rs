@@ -5,7 +5,7 @@ use tamarack_model::cost::cache;
 use tamarack_model::design::Design;
 use tamarack_model::device::Device;
 use tamarack_model::navigator::union::{Bounds, Impossible, Request, find};
-use tamarack_model::prediction::{Effort, Length, Question, Writes, predict_each};
+use tamarack_model::prediction::{Effort, Length, Pace, Question, Writes, predict_each};
 use tamarack_model::workload::Workload;
 use tamarack_model::{Bytes, policy};
 
@@ -52,7 +52,13 @@ fn near_the_best_of_a_grid() {
                         block_bytes: request.block_bytes,
                     };
                     let writes = Writes::Puts { inserts: 0.0, theta: 0.0 };
-                    let question = Question { writes, scans: &[1, 10], digits: 256.0, length: Length::Turnovers(2.0) };
+                    let question = Question {
+                        writes,
+                        scans: &[1, 10],
+                        digits: 256.0,
+                        length: Length::Turnovers(2.0),
+                        pace: Pace::Settled,
+                    };
                     for (words, found) in words.iter().zip(predict_each(&design, &filters, &question, Effort::Quick)) {
                         // The memory as the search divides it, written out again.
                         let stored = request.entries as f64 * found.space_amplification.mean();

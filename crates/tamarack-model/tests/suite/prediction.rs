@@ -8,8 +8,8 @@ use tamarack_model::agenda::Contents;
 use tamarack_model::design::Design;
 use tamarack_model::filter::predict as predict_filter;
 use tamarack_model::planner::CompactionPlan;
-use tamarack_model::prediction::{Length, Prediction, Question, Writes, loaded, predict};
-use tamarack_model::simulate::{Data, Tree};
+use tamarack_model::prediction::{Length, Pace, Prediction, Question, Writes, loaded, predict};
+use tamarack_model::simulate::{Data, Tree, Writers};
 use tamarack_model::{Bytes, FilterKind, Occupancy, RunId, policy};
 use tamarack_testing::Random;
 
@@ -26,7 +26,10 @@ fn predicted(words: &str, filter: &str, writes: Writes) -> Prediction {
         filter: filter.parse().expect("a filter"),
         block_bytes: 1,
     };
-    predict(&design, &Question { writes, scans: &[1, 10], digits: 256.0, length: Length::Turnovers(2.0) })
+    predict(
+        &design,
+        &Question { writes, scans: &[1, 10], digits: 256.0, length: Length::Turnovers(2.0), pace: Pace::Settled },
+    )
 }
 
 /// The keys of a tree's runs, from which the planner has their sizes.
@@ -263,4 +266,28 @@ fn loads_in_large_batches() {
             assert_eq!(sizes(&batches), sizes(&singles), "{words}, {data} bytes");
         }
     }
+}
+
+/// Beside slow writers compactions are done in time, and costs are those of a settled tree; beside
+/// writers at full speed lookups meet more runs, and no more is written.
+#[test]
+fn compactions_that_take_time() {
+    let policy = policy::parse("leveling:T=4").expect("a policy");
+    let filter = "bloom:bits=8,allocation=monkey".parse().expect("a filter");
+    let design =
+        Design { entries: 200_000, entry_bytes: 10, buffer: Bytes(5_000), policy: &policy, filter, block_bytes: 100 };
+    let of = |pace: Pace| {
+        let writes = Writes::Puts { inserts: 0.0, theta: 0.0 };
+        predict(&design, &Question { writes, scans: &[1], digits: 256.0, length: Length::Turnovers(2.0), pace })
+    };
+    let writers = |offered: f64| Pace::Busy(Writers { offered, buffers: 4, workers: 2, late_max: 16, throttled: true });
+    let [settled, slow, fast] = [Pace::Settled, writers(0.01), writers(1.0)].map(of);
+    let near = |a: f64, b: f64| assert!((a / b - 1.0).abs() < 0.05, "{a} {b}");
+    near(slow.runs.mean(), settled.runs.mean());
+    near(slow.existing_reads.mean(), settled.existing_reads.mean());
+    near(slow.scan_reads[0].mean(), settled.scan_reads[0].mean());
+    near(slow.write_amplification, settled.write_amplification);
+    assert!(fast.runs.mean() > settled.runs.mean() + 1.0, "{} {}", fast.runs.mean(), settled.runs.mean());
+    assert!(fast.zero_result_reads.mean() > settled.zero_result_reads.mean());
+    assert!(fast.write_amplification <= settled.write_amplification * 1.02);
 }

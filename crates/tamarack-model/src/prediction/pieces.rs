@@ -1,0 +1,63 @@
+//! [`Pieces`]: what a lookup may meet in a tree, young to old: its runs, and the outputs of
+//! compactions in progress, each for a part of the keys.
+
+use crate::cost::range::Met;
+use crate::occupancy::{Run, RunId};
+use crate::planner::CompactionPlan;
+use crate::simulate::Tree;
+
+/// The runs and outputs of a tree, young to old.
+pub(super) struct Pieces<'a> {
+    pieces: Vec<RunPart<'a>>,
+}
+
+/// A run, or an output.
+struct RunPart<'a> {
+    /// Its bytes, if it covered all keys.
+    bytes: f64,
+    /// The part of all keys that it covers.
+    covers: f64,
+    /// The runs whose keys it has, by their index; of a run itself, one.
+    runs: Vec<usize>,
+    /// The compaction whose output it is.
+    output: Option<&'a CompactionPlan>,
+}
+
+impl<'a> Pieces<'a> {
+    pub(super) fn of(tree: &'a Tree<'_>) -> Self {
+        let runs: Vec<&Run> = tree.occupancy().runs().map(|(_, run)| run).collect();
+        let place = |id: &RunId| runs.iter().position(|run| run.id == *id).expect("an input is in the tree");
+        let mut pieces: Vec<RunPart<'_>> = runs
+            .iter()
+            .enumerate()
+            .map(|(at, run)| RunPart { bytes: run.bytes.as_f64(), covers: 1.0, runs: vec![at], output: None })
+            .collect();
+        for (plan, part, bytes) in tree.handing_over() {
+            let inputs: Vec<usize> = plan.inputs.iter().map(place).collect();
+            inputs.iter().for_each(|&at| pieces[at].covers = 1.0 - part);
+            pieces.push(RunPart { bytes: bytes.as_f64(), covers: part, runs: inputs, output: Some(plan) });
+        }
+        // An output is where its oldest input is.
+        pieces.sort_by_key(|piece| (piece.runs.last().copied(), piece.output.is_some()));
+        Self { pieces }
+    }
+
+    /// As a scan sees them; entries have so many bytes.
+    pub(super) fn met(&self, entry_bytes: f64) -> Vec<Met> {
+        let met = |piece: &RunPart<'_>| Met { entries: piece.bytes * piece.covers / entry_bytes, covers: piece.covers };
+        self.pieces.iter().map(met).collect()
+    }
+
+    /// Probabilities of the memtable and of each run, divided among the pieces.
+    pub(super) fn divided(&self, of_runs: &[f64]) -> Vec<f64> {
+        let of = |piece: &RunPart<'_>| piece.covers * piece.runs.iter().map(|&at| of_runs[at + 1]).sum::<f64>();
+        std::iter::once(of_runs[0]).chain(self.pieces.iter().map(of)).collect()
+    }
+
+    /// False positive rates times covers, given those of the runs and of outputs.
+    pub(super) fn weighted(&self, of_runs: &[f64], mut of_output: impl FnMut(&CompactionPlan) -> f64) -> Vec<f64> {
+        let of =
+            |piece: &RunPart<'_>| piece.covers * piece.output.map_or_else(|| of_runs[piece.runs[0]], &mut of_output);
+        self.pieces.iter().map(of).collect()
+    }
+}
