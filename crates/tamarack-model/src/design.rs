@@ -19,7 +19,7 @@ use crate::allocate::weights::{Asked, Extent};
 use crate::allocate::{Curve, Load};
 use crate::cost::{lookup, range, space, update};
 use crate::device::Device;
-use crate::filter::{Allocation, FilterChoice, chucky, predict};
+use crate::filter::{Allocation, FilterChoice, FilterKind, chucky, predict};
 use crate::policy::ShapeFamily;
 use crate::shape::Shape;
 use crate::units::{Bytes, Entries};
@@ -99,6 +99,10 @@ impl Cost {
         1.0 / self.seconds_per_op
     }
 }
+
+/// The bytes of a key, for the time of its digest: a design does not say which of an entry's bytes
+/// are the key.
+const KEY_BYTES: f64 = 16.0;
 
 /// Prices a design for a workload and a device.
 ///
@@ -183,6 +187,18 @@ fn bits_per_entry(filter: FilterChoice, extents: &[Extent]) -> Vec<f64> {
     Curve::new(kind).allocate(&loads, bits_per_entry * all)
 }
 
+/// Seconds to probe one of the filters, or the one over the whole tree.
+fn probe_seconds(filter: FilterChoice, device: &Device) -> f64 {
+    let probe = device.probe_seconds;
+    match filter {
+        FilterChoice::None => 0.0,
+        FilterChoice::Each { kind: FilterKind::Blocked, .. } => probe.blocked,
+        FilterChoice::Each { kind: FilterKind::Bloom, .. } => probe.bloom,
+        FilterChoice::Each { kind: FilterKind::Elastic, .. } => probe.elastic,
+        FilterChoice::Tree { .. } => probe.chucky,
+    }
+}
+
 fn cost(
     design: &Design<'_>,
     shape: &Shape,
@@ -201,7 +217,7 @@ fn cost(
     let asked = |weights: &[f64], found: f64| -> f64 {
         if let FilterChoice::Tree { .. } = design.filter {
             // However many runs there are.
-            return chucky::PROBES;
+            return 1.0;
         }
         let ends = extents.iter().map(|extent| found * extent.entries.0 as f64 / all);
         weights
@@ -214,15 +230,15 @@ fn cost(
     };
     let block = device.block_seconds(design.block_bytes as f64);
     let lookup_seconds = |asked: f64, reads: f64| {
-        let hash = if asked > 0.0 { device.hash_seconds } else { 0.0 };
-        hash + asked * device.probe_seconds + reads * block
+        let hash = if asked > 0.0 { device.digest_seconds(KEY_BYTES) } else { 0.0 };
+        hash + asked * probe_seconds(design.filter, device) + reads * block
     };
     let range_seeks = extents.iter().map(|extent| extent.runs as f64).sum::<f64>();
     let entry = design.entry_bytes as f64;
     // The first blocks are read in parallel, the others one after the other.
     let per_block = range::entries_per_block(design.block_bytes as f64, entry);
     let scanned = lookup::range(workload.range_entries, per_block, range_seeks) - range_seeks;
-    let range_seconds = (range_seeks / device.reads_at_once).max(1.0) * device.read_seconds
+    let range_seconds = (range_seeks / device.reads_at_once()).max(1.0) * device.read_seconds
         + (range_seeks + scanned) * design.block_bytes as f64 / device.read_bytes_per_second;
     let update_writes = update::writes_per_entry_total(shape);
     // Into the WAL, by the flush and by compactions; all but the flush read what they write.
