@@ -1,5 +1,5 @@
-//! Files of the user: input to import, acknowledged line numbers, shapes. The files of the database
-//! belong to the engine.
+//! Files of the user: input to import, acknowledged line numbers, shapes, devices. The files of the
+//! database belong to the engine.
 
 #![expect(clippy::disallowed_types, reason = "the user's files are no part of the database and are never simulated")]
 
@@ -122,6 +122,12 @@ pub(crate) fn read_text(path: &Path) -> Result<String, Failure> {
         return Err(wrong(format!("more than {} of text; name a smaller file", show_bytes(TEXT_BYTES_MAX))));
     }
     Ok(text)
+}
+
+/// Writes a small file that an argument names, over what was there.
+pub(crate) fn write_text(path: &Path, text: &str) -> Result<(), Failure> {
+    let written = File::create(path).and_then(|mut file| file.write_all(text.as_bytes()));
+    written.map_err(|e| cannot(&path.display().to_string(), &e, "check that its directory exists and can be written"))
 }
 
 /// Reads all of standard input, at most `bytes_max`.

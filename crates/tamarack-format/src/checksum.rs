@@ -17,6 +17,8 @@ pub enum FileKind {
     Manifest = 3,
     /// The file `CURRENT`.
     Current = 4,
+    /// The file `CALIBRATION`.
+    Calibration = 5,
 }
 
 /// The identity of a file and its database: the seed of its checksums, together with the offset.
@@ -25,7 +27,8 @@ pub struct Place(u64);
 
 impl Place {
     /// Makes the place of one file. `database` is the random id of the database (0 where it is not
-    /// yet known: `CURRENT` and the header of a manifest), `number` the file's number.
+    /// yet known: `CURRENT` and the header of a manifest; or of no matter: `CALIBRATION`), `number`
+    /// the file's number.
     pub fn new(database: u64, kind: FileKind, number: u64) -> Self {
         let mut bytes = [0; 17];
         bytes[..8].copy_from_slice(&database.to_le_bytes());

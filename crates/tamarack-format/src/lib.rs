@@ -18,6 +18,7 @@
 //! | [`key_range`] | the one type for ranges of keys |
 //! | [`edit`], [`shape`] | what the manifest's records hold: edits; policy and shape as text |
 //! | [`current`] | the file that names the manifest in charge |
+//! | [`calibration`] | the file with the measured figures of the device |
 //! | [`claims`] | what damaged files say of themselves |
 //! | [`checksum_repair`], [`fuzz`] | fitting checksums for altered files; fuzz targets |
 //! | [`coding`], [`fields`] | varints and byte strings; extensible records |
@@ -45,6 +46,7 @@
 //! Tests: in the modules, in `tests/`, by the engine's golden files and fuzz corpora.
 
 pub mod block;
+pub mod calibration;
 pub mod checksum;
 pub mod checksum_repair;
 pub mod claims;

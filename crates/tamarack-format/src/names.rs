@@ -4,6 +4,8 @@
 //! LOCK                  locked while the database is open
 //! CURRENT               one line: the name of the current manifest
 //! CURRENT.new           the next CURRENT, before it is renamed
+//! CALIBRATION           measured figures of the device
+//! CALIBRATION.new       what a calibration reads and writes; the next CALIBRATION
 //! 0000000007.manifest   edits, one after another
 //! 0000000012.wal        a segment of the WAL
 //! 0000000031.sst        a table
@@ -25,6 +27,10 @@ pub enum FileName {
     Current,
     /// `CURRENT.new`.
     CurrentNew,
+    /// `CALIBRATION`.
+    Calibration,
+    /// `CALIBRATION.new`.
+    CalibrationNew,
     /// A manifest with its number.
     Manifest(u64),
     /// A WAL segment with its number.
@@ -40,6 +46,8 @@ impl FileName {
             Self::Lock => "LOCK".to_owned(),
             Self::Current => "CURRENT".to_owned(),
             Self::CurrentNew => "CURRENT.new".to_owned(),
+            Self::Calibration => "CALIBRATION".to_owned(),
+            Self::CalibrationNew => "CALIBRATION.new".to_owned(),
             Self::Manifest(number) => format!("{number:010}.manifest"),
             Self::Wal(number) => format!("{number:010}.wal"),
             Self::Table(number) => format!("{number:010}.sst"),
@@ -81,6 +89,8 @@ impl FileName {
             "LOCK" => Self::Lock,
             "CURRENT" => Self::Current,
             "CURRENT.new" => Self::CurrentNew,
+            "CALIBRATION" => Self::Calibration,
+            "CALIBRATION.new" => Self::CalibrationNew,
             _ => {
                 let (number, kind) = name.split_once('.')?;
                 let number = number.parse().ok().filter(|number| *number <= FILE_NUMBER_MAX)?;
@@ -107,6 +117,8 @@ mod tests {
             FileName::Lock,
             FileName::Current,
             FileName::CurrentNew,
+            FileName::Calibration,
+            FileName::CalibrationNew,
             FileName::Manifest(7),
             FileName::Wal(FILE_NUMBER_MAX),
             FileName::Table(0),

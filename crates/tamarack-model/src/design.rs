@@ -202,7 +202,7 @@ fn cost(
     let asked = |weights: &[f64], found: f64| -> f64 {
         if let FilterChoice::Tree { .. } = design.filter {
             // However many runs there are.
-            return chucky::PROBES;
+            return 1.0;
         }
         let ends = extents.iter().map(|extent| found * extent.entries.0 as f64 / all);
         weights
@@ -217,13 +217,14 @@ fn cost(
     let per_block = range::entries_per_block(design.block_bytes as f64, design.entry_bytes as f64);
     let update_writes = update::writes_per_entry_total(shape);
     let work = Work {
-        zero_result: LookupWork { probes: asked(&absent, 0.0), reads: zero_result_reads },
-        existing: LookupWork { probes: asked(&present, 1.0), reads: existing_reads },
+        zero_result: LookupWork { probes: asked(&absent, 0.0), reads: zero_result_reads, cached: 0.0 },
+        existing: LookupWork { probes: asked(&present, 1.0), reads: existing_reads, cached: 0.0 },
         seek_reads: range_seeks,
         scan_reads: lookup::range(workload.range_entries, per_block, 0.0),
         update_writes,
         entry_bytes: design.entry_bytes as f64,
         block_bytes: design.block_bytes as f64,
+        filter: design.filter,
     };
     let seconds_per_op = work.seconds(device).mean(workload);
     Cost {

@@ -93,7 +93,7 @@
 //! | [occupancy] | runs of a tree | |
 //! | [shape] | structure of a tree | |
 //! | [workload] | mix of operations | |
-//! | [device] | duration of a machine's steps | measures them |
+//! | [device] | duration of a machine's steps, assumed or given as text | measures them |
 //! | [units] | bytes and entries | |
 //!
 //! The crate does no I/O, asks no clock, starts no thread, holds no key, depends on nothing,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! directory ──read──▶ names, of any file ──files──▶ FileName: lock, CURRENT, manifests,
-//!                                                   WAL segments, tables
+//!                                                   WAL segments, tables, CALIBRATION
 //! ```
 //!
 //! Everybody who asks which files exist asks here: opening, the manifest, the WAL's recovery,

@@ -42,6 +42,7 @@
 //!
 //! | module | what it is |
 //! |---|---|
+//! | `calibrate` | measuring the device and the processor for cost models |
 //! | `db` | [`Db`]: wires the parts |
 //! | `checkpoint` | copies as of one moment that share the tables' files |
 //! | `open`, `repair` | opening and recovery; verifying and salvaging a damaged database |
@@ -83,6 +84,7 @@
 
 mod admission;
 mod cache;
+mod calibrate;
 mod checkpoint;
 mod collect;
 mod compaction;
@@ -146,6 +148,7 @@ mod tree;
 mod wal;
 mod write;
 
+pub use calibrate::Calibration;
 pub use checkpoint::CheckpointReport;
 pub use compaction::ReshapeEstimate;
 pub use db::{CompactionPause, Db};
@@ -163,6 +166,7 @@ pub use stats::{
     MemtableStats, Percentiles, ReadStats, ReaderStats, RunLookups, RunStats, SpaceStats, Statistic, Stats,
 };
 pub use tamarack_format::block::Compression;
+pub use tamarack_model::device::{Device, DeviceError, ProbeSeconds};
 pub use write::{Batch, Durability};
 
 /// The program in the README, compiled with the documentation's examples.

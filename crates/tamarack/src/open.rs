@@ -158,8 +158,7 @@ fn table_files(dir: &Path, options: &Resolved) -> (Arc<Account>, Arc<BlockCache>
 pub(crate) fn prepare_directory(env: &dyn Env, dir: &Path, create: bool) -> Result<()> {
     let wrong = |what| Err(Error::InvalidArgument(format!("{}: {what}", dir.display())));
     match Listing::find(env, dir) {
-        // The lock may be a leftover of an attempt that found no database.
-        Ok(Some(listing)) if !create && !listing.files().any(|file| file != FileName::Lock) => Err(no_database(dir)),
+        Ok(Some(listing)) if !create && !listing.files().any(is_of_data) => Err(no_database(dir)),
         Ok(Some(_)) => Ok(()),
         Ok(None) if create => match env.create_dir(dir, step::DATABASE_CREATE) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -171,6 +170,12 @@ pub(crate) fn prepare_directory(env: &dyn Env, dir: &Path, create: bool) -> Resu
         Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotADirectory => Err(not_a_directory(dir)),
         Err(error) => Err(error),
     }
+}
+
+/// True if only a database has such a file. The lock may be a leftover of an attempt that found no
+/// database, and a calibration that of a database which was removed.
+fn is_of_data(file: FileName) -> bool {
+    !matches!(file, FileName::Lock | FileName::Calibration | FileName::CalibrationNew)
 }
 
 /// Syncs the directory's own name, not only after creating the directory: an earlier attempt may

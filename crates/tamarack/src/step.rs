@@ -125,6 +125,27 @@ steps! {
     /// Removes the other files of a failed checkpoint.
     CHECKPOINT_REMOVE = "checkpoint: remove";
 
+    /// Creates the file whose reads, writes and syncs a calibration measures.
+    CALIBRATION_CREATE_DATA = "calibration: create data file";
+    /// Preallocates the part of it that is synced, as a WAL segment is.
+    CALIBRATION_ALLOCATE_DATA = "calibration: allocate data";
+    /// Writes it.
+    CALIBRATION_WRITE_DATA = "calibration: write data";
+    /// Syncs it.
+    CALIBRATION_SYNC_DATA = "calibration: sync data";
+    /// Removes its name, or a temporary file left by a crash.
+    CALIBRATION_REMOVE = "calibration: remove temporary";
+    /// Creates the temporary file that becomes `CALIBRATION`.
+    CALIBRATION_CREATE = "calibration: create";
+    /// Writes the measured figures.
+    CALIBRATION_WRITE = "calibration: write";
+    /// Syncs them.
+    CALIBRATION_SYNC = "calibration: sync";
+    /// Renames it to `CALIBRATION`.
+    CALIBRATION_RENAME = "calibration: rename";
+    /// Syncs the new name.
+    CALIBRATION_SYNC_DIRECTORY = "calibration: sync directory";
+
     /// Renames a file that is damaged, or that repair replaces.
     REPAIR_SET_ASIDE = "repair: set aside";
     /// Syncs the new names: that of `CURRENT` before any other file is set aside, and all of them

@@ -2,8 +2,11 @@
 
 mod search;
 
+use std::path::Path;
+
 use clap::{Arg, ArgMatches, value_parser};
 use serde_json::Value;
+use tamarack::{Error, Options};
 use tamarack_model::design::{Cost, Design, Priced, price};
 use tamarack_model::device::Device;
 use tamarack_model::filter::FilterChoice;
@@ -19,7 +22,7 @@ use crate::show::table::{grouped, significant, table};
 use crate::show::{Output, json};
 use crate::size::show_bytes;
 use crate::subcommand::Subcommand;
-use crate::{database, size};
+use crate::{database, files, size};
 
 pub(super) const SUBCOMMAND: Subcommand = Subcommand {
     name: "design",
@@ -49,13 +52,21 @@ the workload, and the best is shown, beside the best of each other kind of polic
 cache takes the memory that is left, and serves the reads that its size and --skew
 promise.
 
-The time per operation is the sum of the mean costs over the workload, for one thread
-that also waits for the compactions that it causes. It serves to compare designs. It
-assumes 100 µs per block read, 2 GB/s read and 1 GB/s write bandwidth, and 20 ns per
-digest, 50 ns per filter probe and 2 µs per put of processor time.",
+The time per operation is the sum of the mean costs over the workload, for one thread that
+also waits for the compactions that it causes. It serves to compare designs. The device
+is a name, a file that `tamarack calibrate --output` wrote, or a database in which
+`tamarack calibrate` stored figures. Figures of names are assumed, not measured:
+              block read  reads at once  read bandwidth  write bandwidth
+  hdd               8 ms            1.8        180 MB/s         160 MB/s
+  ssd             120 µs            9.6        500 MB/s         450 MB/s
+  nvme            100 µs             16          2 GB/s           1 GB/s
+  memory            1 µs              2         10 GB/s           5 GB/s
+and, for all four, 20 ns per digest, 50 ns per probe of a Bloom filter, 100 ns per probe
+of Chucky, and 2 µs per put of processor time.",
     examples: "\
 tamarack design --entries 100000000 --entry-size 128
 tamarack design --entries 100000000 --policy moose:last=0.8,k=1 --buffer 2MiB
+tamarack design --entries 100000000 --device prices.db
 tamarack design --entries 1000000 --workload zero-result=1,update=3 --json
 tamarack design --entries 100000000 --policy auto --memory 2GiB --max update=5",
     arguments,
@@ -105,6 +116,12 @@ fn arguments() -> Vec<Arg> {
             "Weights of the operations; an operation that is not named\nhas weight 0\n",
         )
         .value_parser(parse_weights),
+        option(
+            "device",
+            "DEVICE",
+            NVME,
+            "hdd, ssd, nvme, memory, a file with figures, or a database\nthat has been calibrated\n",
+        ),
         option("range-entries", "COUNT", "0", "Entries that a scan reads after its first one")
             .value_parser(value_parser!(u64)),
         option("inserts", "SHARE", "0", "Share of updates that put new keys, from 0 to 1").value_parser(parse_share),
@@ -128,6 +145,39 @@ fn parse_within(text: &str, most: f64) -> Result<f64, String> {
 
 /// The policy that stands for a search.
 const AUTO: &str = "auto";
+
+/// The device that is assumed if none is named.
+const NVME: &str = "nvme";
+
+/// The device that argument `device` means. A name comes before a file or a directory that is
+/// called so, for which one can write `./nvme`.
+fn device(name: &str) -> Result<Device, Failure> {
+    if let Some(device) = Device::named(name) {
+        return Ok(device);
+    }
+    let path = Path::new(name);
+    if !path.exists() {
+        let names = Device::NAMES.join(", ");
+        return Err(Failure::Usage(format!("--device {name}: neither one of {names} nor a file or a database")));
+    }
+    if path.is_dir() {
+        return stored_device(path);
+    }
+    files::read_text(path)?.parse().map_err(|error| Failure::Usage(format!("{name}: {error}")))
+}
+
+/// The device whose figures are stored with a database.
+fn stored_device(dir: &Path) -> Result<Device, Failure> {
+    let calibrate = format!("`tamarack calibrate {}`", dir.display());
+    let stored = Options::new().calibration(dir).map_err(|error| match error {
+        Error::Corruption { path, .. } => Failure::Storage(format!(
+            "{}: damaged: its checksum does not fit the figures; run {calibrate} again",
+            path.display()
+        )),
+        error => error.into(),
+    })?;
+    stored.ok_or_else(|| Failure::Usage(format!("{}: no figures are stored here; run {calibrate}", dir.display())))
+}
 
 /// Equal weights.
 const EVEN: &str = "zero-result=1,existing=1,range=1,update=1";
@@ -173,10 +223,12 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
             "{entries} entries of {entry_bytes} bytes exceed the largest tree that the models cover, {DATA_MAX}; give fewer or smaller entries"
         )));
     }
+    let device_name: &String = matches.get_one("device").expect("it has a default");
+    let device = device(device_name)?;
     let parts: Weights = *matches.get_one("workload").expect("it has a default");
     let workload = workload(parts, number("range-entries")).expect("the parser checks it");
     let share = |name| *matches.get_one::<f64>(name).expect("it has a default");
-    let (device, inserts, theta) = (Device::default(), share("inserts"), share("skew"));
+    let (inserts, theta) = (share("inserts"), share("skew"));
     let bounds = matches.get_one::<Bounds>("max").copied();
     let memory = matches.get_one::<u64>("memory").copied().map(Bytes);
     let answer = match (specification == AUTO, memory) {
@@ -213,15 +265,17 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
         Some(answer) => answer.best.seconds_per_op,
         None => predicted.work(&design).seconds(&device).mean(&workload),
     };
+    // The device that is always assumed is not named.
+    let on = if device_name == NVME { String::new() } else { format!(", on {device_name}") };
     let heading = format!(
-        "{policy}, {filter_specification}: {} entries of {}, {}",
+        "{policy}, {filter_specification}: {} entries of {}, {}{on}",
         grouped(entries),
         show_bytes(entry_bytes),
         show_bytes(data.0)
     );
     let costs = costs(&priced, &predicted, seconds_per_op);
     let mut text = format!("{heading}\n\n{}\n\n{costs}", levels(&priced, entry_bytes));
-    let mut object = object(&policy.to_string(), &priced);
+    let mut object = object(&policy.to_string(), device_name, &priced);
     object.insert("predicted".to_owned(), prediction(&predicted, seconds_per_op));
     if let Some(answer) = answer {
         text = format!("{}\n\n{text}", search::text(&answer));
@@ -304,7 +358,7 @@ fn prediction(predicted: &Prediction, seconds_per_op: f64) -> Value {
     ]))
 }
 
-fn object(policy: &str, priced: &Priced) -> serde_json::Map<String, Value> {
+fn object(policy: &str, device: &str, priced: &Priced) -> serde_json::Map<String, Value> {
     let level = |level: &tamarack_model::design::PricedLevel| {
         Value::Object(json::object([
             ("capacity_entries", level.capacity_entries.into()),
@@ -319,6 +373,7 @@ fn object(policy: &str, priced: &Priced) -> serde_json::Map<String, Value> {
     let cost = priced.cost;
     json::object([
         ("policy", policy.into()),
+        ("device", device.into()),
         ("shape", Value::Object(json::object([("levels", levels.into())]))),
         (
             "memory",
@@ -358,7 +413,7 @@ mod tests {
     fn members() {
         let found = priced(&["--entries", "1000000", "--buffer", "1MiB", "--policy", "moose:last=0.8,k=1"]);
         let names = |value: &Value| value.as_object().expect("an object").keys().cloned().collect::<Vec<_>>();
-        assert_eq!(names(&found), ["cost", "memory", "policy", "predicted", "shape"]);
+        assert_eq!(names(&found), ["cost", "device", "memory", "policy", "predicted", "shape"]);
         assert_eq!(names(&found["memory"]), ["buffer_bytes", "cache_bytes", "filter_bits"]);
         let costs = [
             "existing_reads",
@@ -433,6 +488,33 @@ mod tests {
 
     /// The means are those of the simulation, between the least and the most; a tree without
     /// updates is at rest.
+    /// A slower device takes longer for the same costs; figures may come from a file.
+    #[test]
+    fn devices() {
+        let of = |device: &str| priced(&["--entries", "100000000", "--filter", "none", "--device", device]);
+        let seconds = |found: &Value| found["cost"]["seconds_per_op"].as_f64().expect("a number");
+        let found = Device::NAMES.map(of);
+        assert!(found.windows(2).all(|pair| seconds(&pair[0]) > seconds(&pair[1])), "{found:?}");
+        assert!(found.iter().all(|one| one["shape"] == found[0]["shape"]));
+        assert_eq!(of(NVME), priced(&["--entries", "100000000", "--filter", "none"]));
+        let dir = TestDir::new("design_devices");
+        let file = dir.file("hdd", Device::hdd().to_string());
+        let from_file = of(&file);
+        assert_eq!((&from_file["cost"], &from_file["device"]), (&found[0]["cost"], &file.as_str().into()));
+        let said = run_ok(&["design", "--entries", "9", "--device", "hdd"]);
+        assert!(said.contains("9 entries of 100 B, 900 B, on hdd\n"), "{said}");
+        for (text, part) in [
+            ("", "nothing is there"),
+            ("tamarack device 1\nread 5 ms\n", "line 2: read: `ms` is not its unit"),
+            ("tamarack device 1\nread 5 us\n", "`reads_depth_1` is missing"),
+        ] {
+            let file = dir.file("device", text);
+            let ran = run(&["design", "--entries", "9", "--device", &file]);
+            assert!(ran.status == 2 && ran.err.contains(&format!("{file}: ")) && ran.err.contains(part), "{ran:?}");
+        }
+    }
+
+    /// Numbers have four significant digits.
     #[test]
     fn means() {
         let words = ["--entries", "1000000", "--buffer", "1MiB", "--policy", "tiering:T=4", "--filter", "none"];
@@ -501,6 +583,7 @@ mod tests {
             (&["--entries", "9", "--workload", "update=0"], "at least one above 0"),
             (&["--entries", "9", "--workload", "update=1,update=2"], "each name once"),
             (&["--entries", "9", "--policy", "custom:no.shape"], "no.shape"),
+            (&["--entries", "9", "--device", "floppy"], "neither one of hdd, ssd, nvme, memory nor a file"),
         ] {
             let words: Vec<&str> = ["design"].iter().chain(words).copied().collect();
             let ran = run(&words);

@@ -6,6 +6,7 @@
 //! rewrites it.
 
 mod bench;
+mod calibrate;
 mod checkpoint;
 mod compact;
 mod delete;
@@ -47,6 +48,7 @@ const SUBCOMMANDS: &[Subcommand] = &[
     repair::SUBCOMMAND,
     inspect::SUBCOMMAND,
     bench::SUBCOMMAND,
+    calibrate::SUBCOMMAND,
     design::SUBCOMMAND,
 ];
 
@@ -57,8 +59,8 @@ const POINTERS: &str = "\
 docs/MANUAL.md has all of them on one page.
 
 get, scan, export, stats, verify and reshape --dry-run open a database read-only, in
-several processes at the same time if need be; inspect opens none, and design needs
-none; all other commands need exclusive access.";
+several processes at the same time if need be; inspect opens none, and calibrate and
+design need none; all other commands need exclusive access.";
 
 const STATUSES: &str = "\
 Exit status: 0 success; 1 key not found, or damage found; 2 wrong arguments or input;

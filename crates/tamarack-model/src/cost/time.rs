@@ -7,6 +7,7 @@
 //! what they write.
 
 use crate::device::Device;
+use crate::filter::{FilterChoice, FilterKind};
 use crate::workload::Workload;
 
 /// What a lookup does.
@@ -14,8 +15,10 @@ use crate::workload::Workload;
 pub struct LookupWork {
     /// Filters probed.
     pub probes: f64,
-    /// Blocks read.
+    /// Blocks read from storage.
     pub reads: f64,
+    /// Blocks or entries found in a cache.
+    pub cached: f64,
 }
 
 /// What one operation of each kind does, in the mean.
@@ -35,7 +38,12 @@ pub struct Work {
     pub entry_bytes: f64,
     /// Bytes of a block.
     pub block_bytes: f64,
+    /// The filters that are probed.
+    pub filter: FilterChoice,
 }
+
+/// Bytes of the key whose digest is computed: digests depend little on them.
+const KEY_BYTES: f64 = 16.0;
 
 /// Seconds of one operation of each kind.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -55,8 +63,9 @@ impl Work {
     pub fn seconds(&self, device: &Device) -> Seconds {
         let block = device.block_seconds(self.block_bytes);
         let lookup = |work: LookupWork| {
-            let hash = if work.probes > 0.0 { device.hash_seconds } else { 0.0 };
-            hash + work.probes * device.probe_seconds + work.reads * block
+            let hash = if work.probes > 0.0 { device.digest_seconds(KEY_BYTES) } else { 0.0 };
+            let probes = work.probes * probe_seconds(self.filter, device);
+            hash + probes + work.reads * block + work.cached * device.entry_seconds
         };
         let blocks = self.seek_reads + self.scan_reads;
         let written = self.entry_bytes * (1.0 + self.update_writes) / device.write_bytes_per_second;
@@ -64,7 +73,7 @@ impl Work {
         Seconds {
             zero_result: lookup(self.zero_result),
             existing: lookup(self.existing),
-            range: (self.seek_reads / device.reads_at_once).max(1.0) * device.read_seconds
+            range: (self.seek_reads / device.reads_at_once()).max(1.0) * device.read_seconds
                 + blocks * self.block_bytes / device.read_bytes_per_second,
             update: device.put_seconds + written + read,
         }
@@ -78,5 +87,17 @@ impl Seconds {
             + workload.existing * self.existing
             + workload.ranges * self.range
             + workload.updates * self.update
+    }
+}
+
+/// Seconds to probe one of the filters, or the one over the whole tree.
+fn probe_seconds(filter: FilterChoice, device: &Device) -> f64 {
+    let probe = device.probe_seconds;
+    match filter {
+        FilterChoice::None => 0.0,
+        FilterChoice::Each { kind: FilterKind::Blocked, .. } => probe.blocked,
+        FilterChoice::Each { kind: FilterKind::Bloom, .. } => probe.bloom,
+        FilterChoice::Each { kind: FilterKind::Elastic, .. } => probe.elastic,
+        FilterChoice::Tree { .. } => probe.chucky,
     }
 }

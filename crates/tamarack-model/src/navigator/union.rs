@@ -328,8 +328,9 @@ impl UnionSearch<'_> {
         let of_entries = cache::hits(cache.max(0.0) / (entry + CACHED_ENTRY_BYTES), keys, *theta);
         let lookup_hits = block_hits.max(of_entries);
         let mut work = prediction.work(&self.design(policy, buffer, filter));
-        work.zero_result.reads *= 1.0 - block_hits;
-        work.existing.reads *= 1.0 - lookup_hits;
+        for (lookup, hits) in [(&mut work.zero_result, block_hits), (&mut work.existing, lookup_hits)] {
+            (lookup.reads, lookup.cached) = (lookup.reads * (1.0 - hits), lookup.reads * hits);
+        }
         work.seek_reads *= 1.0 - block_hits;
         work.scan_reads *= 1.0 - block_hits;
         PricedDesign {

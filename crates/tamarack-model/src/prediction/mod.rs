@@ -290,7 +290,7 @@ impl Prediction {
     /// If less than two scans were asked for.
     pub fn work(&self, design: &Design<'_>) -> Work {
         let [seek_reads, scan_reads] = [0, 1].map(|at| self.scan_reads[at].mean());
-        let lookup = |probes: Seen, reads: Seen| LookupWork { probes: probes.mean(), reads: reads.mean() };
+        let lookup = |probes: Seen, reads: Seen| LookupWork { probes: probes.mean(), reads: reads.mean(), cached: 0.0 };
         Work {
             zero_result: lookup(self.zero_result_probes, self.zero_result_reads),
             existing: lookup(self.existing_probes, self.existing_reads),
@@ -299,6 +299,7 @@ impl Prediction {
             update_writes: self.write_amplification,
             entry_bytes: design.entry_bytes as f64,
             block_bytes: design.block_bytes as f64,
+            filter: design.filter,
         }
     }
 }

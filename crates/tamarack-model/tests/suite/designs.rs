@@ -4,8 +4,8 @@
 use tamarack_model::allocate::weights::by_entries;
 use tamarack_model::cost::{autumn, lookup, monkey, space, update};
 use tamarack_model::design::{Design, Priced, price};
-use tamarack_model::device::Device;
-use tamarack_model::filter::{FilterChoice, FilterKind, fpr};
+use tamarack_model::device::{Device, ProbeSeconds};
+use tamarack_model::filter::{FilterChoice, FilterKind, chucky, fpr};
 use tamarack_model::policy::{self, ShapeFamily};
 use tamarack_model::workload::Workload;
 use tamarack_model::{Bytes, Shape};
@@ -129,12 +129,26 @@ fn one_filter_for_the_tree_pays_from_three_runs_on() {
         let [of_tree, of_each] =
             ["chucky:bits=14.2", "blocked:bits=14.2,allocation=monkey"].map(|filter| seconds(filter, &in_memory));
         assert_eq!(of_tree < of_each, pays, "{words}: {of_tree} beside {of_each} seconds");
-        let device = Device { read_seconds: 1e-4, hash_seconds: 0.0, probe_seconds: 0.0, ..Device::default() };
+        let no_seconds = ProbeSeconds { blocked: 0.0, bloom: 0.0, elastic: 0.0, chucky: 0.0 };
+        let device = Device {
+            read_seconds: 1e-4,
+            hash_seconds: 0.0,
+            hash_byte_seconds: 0.0,
+            probe_seconds: no_seconds,
+            ..Device::default()
+        };
         let [few_bits, many_bits] =
             ["10", "18"].map(|bits| [format!("chucky:bits={bits}"), format!("bloom:bits={bits},allocation=monkey")]);
         let is_better = |[of_tree, of_each]: [String; 2]| seconds(&of_tree, &device) < seconds(&of_each, &device);
         assert_eq!((is_better(few_bits), is_better(many_bits)), (false, true), "{words}");
     }
+}
+
+/// The assumed probes of both filters are as many as the filter's model counts.
+#[test]
+fn one_filter_for_the_tree_takes_two_probes() {
+    let ProbeSeconds { blocked, chucky: of_tree, .. } = Device::default().probe_seconds;
+    near(of_tree, chucky::PROBES * blocked, 1e-12, "probes");
 }
 
 /// Monkey's Eq. 7 and Autumn's Eq. 9 say the same in the limit.
@@ -163,12 +177,15 @@ fn seconds_by_hand() {
     let policy = policy::Custom::new(shape);
     let device = Device {
         read_seconds: 1.0,
-        reads_at_once: 2.0,
+        reads_per_second: [1.0, 2.0, 2.0, 2.0, 2.0, 2.0],
         read_bytes_per_second: 4000.0,
         write_bytes_per_second: 100.0,
-        hash_seconds: 0.25,
-        probe_seconds: 0.5,
+        // A quarter of a second for a key of 16 bytes.
+        hash_seconds: 0.125,
+        hash_byte_seconds: 0.125 / 16.0,
+        probe_seconds: ProbeSeconds { blocked: 0.25, bloom: 0.5, elastic: 0.75, chucky: 3.0 },
         put_seconds: 8.0,
+        ..Device::default()
     };
     let of = |parts: [f64; 4], range_entries, filter| {
         let workload = Workload::of_parts(parts[0], parts[1], parts[2], parts[3], range_entries).expect("a workload");
@@ -182,6 +199,15 @@ fn seconds_by_hand() {
     // and one to read.
     let bloom = of([1.0, 0.0, 0.0, 0.0], 0.0, "bloom:bits=10,allocation=uniform");
     near(bloom.cost.seconds_per_op, 0.25 + 4.0 * 0.5 + 2.0 * bloom.cost.zero_result_reads, 1e-9, "absent");
+    // The other kinds of filter have their own seconds; the one over the whole tree is probed once.
+    for (filter, seconds) in [
+        ("blocked:bits=12,allocation=uniform", 1.0),
+        ("elastic:bits=12,allocation=uniform", 3.0),
+        ("chucky:bits=12", 3.0),
+    ] {
+        let found = of([1.0, 0.0, 0.0, 0.0], 0.0, filter).cost;
+        near(found.seconds_per_op, 0.25 + seconds + 2.0 * found.zero_result_reads, 1e-9, filter);
+    }
     // Four seeks, two at once, four blocks; then 80 entries, 40 to a block.
     near(of([0.0, 0.0, 3.0, 0.0], 80.0, "none").cost.seconds_per_op, 2.0 + 4.0 + 2.0, 1e-9, "scan");
     // 100 bytes, into the log and as often as said; all but once read, too.

@@ -300,7 +300,7 @@ impl Examination {
             let is_unnamed = match name {
                 FileName::Table(number) => tables.contains(number) && !named.contains(number),
                 FileName::Manifest(_) => current.as_ref() != Some(&path),
-                FileName::CurrentNew => true,
+                FileName::CurrentNew | FileName::CalibrationNew => true,
                 _ => false,
             };
             is_unnamed.then_some(path)

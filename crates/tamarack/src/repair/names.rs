@@ -46,7 +46,8 @@ impl Names {
         let known = examination.version().map_or(1, |version| version.next_ids().table);
         Ok(Self {
             ours: examination.manifest.names.iter().copied().collect(),
-            kept: BTreeSet::from([FileName::Lock]),
+            // A calibration is no part of the data.
+            kept: BTreeSet::from([FileName::Lock, FileName::Calibration, FileName::CalibrationNew]),
             next_table: next(FileName::table).max(known),
             next_wal: next(FileName::wal).max(examination.wal.as_ref().map_or(1, |wal| wal.next_number)),
             next_manifest: next(FileName::manifest),

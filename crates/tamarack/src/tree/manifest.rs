@@ -172,9 +172,9 @@ impl Manifest {
     }
 
     /// Opens the manifest of the database in `dir`; `None` if there is no database, in which case
-    /// whatever an attempt to make one left behind has been removed. Files other than manifests and
-    /// `CURRENT.new` are left alone. Nothing is changed if it answers with an error about the
-    /// content of files.
+    /// whatever an attempt to make one left behind has been removed. Files other than manifests,
+    /// `CURRENT.new` and `CALIBRATION.new` are left alone. Nothing is changed if it answers with an
+    /// error about the content of files.
     pub fn recover(env: &Arc<dyn Env>, dir: &Path, tail: Tail, files: Arc<TableFiles>) -> Result<Option<Recovered>> {
         let Some(listing) = Listing::find(&**env, dir)? else { return Ok(None) };
         let names: Vec<FileName> = listing.files().collect();
@@ -441,8 +441,9 @@ fn remove_unfinished(env: &dyn Env, dir: &Path, names: &[FileName], new: &Versio
     refuse_finished(env, dir, names, new)?;
     for name in names {
         let step = match name {
-            FileName::Lock | FileName::Current => continue,
+            FileName::Lock | FileName::Current | FileName::Calibration => continue,
             FileName::CurrentNew => step::CURRENT_REMOVE,
+            FileName::CalibrationNew => step::CALIBRATION_REMOVE,
             FileName::Manifest(_) => step::MANIFEST_REMOVE,
             FileName::Wal(_) => step::WAL_RECOVERY_REMOVE,
             FileName::Table(_) => step::TABLE_REMOVE,
@@ -468,6 +469,7 @@ fn refuse_finished(env: &dyn Env, dir: &Path, names: &[FileName], new: &Version)
     for name in names {
         let bytes_max = match name {
             FileName::Lock | FileName::Current | FileName::CurrentNew => continue,
+            FileName::Calibration | FileName::CalibrationNew => continue,
             FileName::Manifest(FIRST_NUMBER) => unfinished_bytes_max,
             FileName::Manifest(_) => return Err(lost(*name)),
             FileName::Wal(_) | FileName::Table(_) => 0,
@@ -501,12 +503,13 @@ fn read_current(env: &dyn Env, dir: &Path) -> Result<u64> {
         .ok_or_else(|| Error::corruption(&path, 0, "it does not name a manifest, or its checksum is wrong"))
 }
 
-/// Removes the manifests that `CURRENT` does not name, and `CURRENT.new`.
+/// Removes the manifests that `CURRENT` does not name, `CURRENT.new`, and `CALIBRATION.new`.
 fn remove_stale(env: &dyn Env, dir: &Path, names: &[FileName], current: u64) -> Result<()> {
     for name in names {
         match name {
             FileName::Manifest(number) if *number != current => remove(env, &name.path(dir), step::MANIFEST_REMOVE)?,
             FileName::CurrentNew => remove(env, &name.path(dir), step::CURRENT_REMOVE)?,
+            FileName::CalibrationNew => remove(env, &name.path(dir), step::CALIBRATION_REMOVE)?,
             _ => {}
         }
     }

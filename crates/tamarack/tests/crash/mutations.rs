@@ -119,8 +119,20 @@ const NEVER_LATE: &[(Step, Step, &str)] = &[
 ];
 
 /// Steps that no workload makes, each with the reason.
-const NOT_EXERCISED: &[(Step, &str)] =
-    &[(REPAIR_SET_ASIDE, "the suite `repair` interrupts repairs at each call"), (REPAIR_SYNC_DIRECTORY, "the same")];
+const NOT_EXERCISED: &[(Step, &str)] = &[
+    (REPAIR_SET_ASIDE, "the suite `repair` interrupts repairs at each call"),
+    (REPAIR_SYNC_DIRECTORY, "the same"),
+    (CALIBRATION_CREATE_DATA, "`suite calibration` stops calibrations at each call"),
+    (CALIBRATION_ALLOCATE_DATA, "the same"),
+    (CALIBRATION_WRITE_DATA, "the same"),
+    (CALIBRATION_SYNC_DATA, "the same"),
+    (CALIBRATION_REMOVE, "the same"),
+    (CALIBRATION_CREATE, "the same"),
+    (CALIBRATION_WRITE, "the same"),
+    (CALIBRATION_SYNC, "the same"),
+    (CALIBRATION_RENAME, "the same"),
+    (CALIBRATION_SYNC_DIRECTORY, "the same"),
+];
 
 const EFFORT: Effort = Effort { deaths: 12, deaths_in_recovery: 6, recoveries: 4 };
 

@@ -10,6 +10,7 @@
 mod allocation;
 mod background;
 mod basics;
+mod calibration;
 mod causes;
 mod checkpoints;
 mod chucky;

@@ -22,10 +22,12 @@ mod wal;
 use std::path::PathBuf;
 
 use clap::{Arg, ArgMatches, value_parser};
+use tamarack_format::calibration::{CALIBRATION_BYTES_MAX, decode_calibration};
 use tamarack_format::checksum::FileKind;
 use tamarack_format::claims;
 use tamarack_format::current::decode_current;
 use tamarack_format::names::FileName;
+use tamarack_model::device::{DEVICE_FIGURES, Device};
 
 use self::input::Input;
 use self::range::Wanted;
@@ -38,10 +40,10 @@ pub(super) const SUBCOMMAND: Subcommand = Subcommand {
     name: "inspect",
     summary: "Print and check one file: an SSTable, a WAL segment, or a manifest",
     help: "\
-Prints the content of one file: an SSTable, a WAL segment, a manifest, or CURRENT. The
-command neither opens nor locks the database and changes nothing. Files of an open
-database can be inspected; a WAL segment or a manifest may then end in the middle of a
-write.
+Prints the content of one file: an SSTable, a WAL segment, a manifest, CURRENT, or
+CALIBRATION. The command neither opens nor locks the database and changes nothing. Files
+of an open database can be inspected; a WAL segment or a manifest may then end in the
+middle of a write.
 
 Of an SSTable it prints footer, properties, filter, index and blocks; of a WAL segment
 its records (each one commit group) and where and why it ends; of a manifest its edits
@@ -79,6 +81,7 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
         Recognised::Wal(number) => wal::inspect(&input, number, &mut report)?,
         Recognised::Manifest(number) => manifest::inspect(&input, number, &mut report)?,
         Recognised::Current => current(&input, &mut report)?,
+        Recognised::Calibration => calibration(&input, &mut report)?,
         Recognised::Lock => lock(&input, &mut report)?,
     }
     report.finish()
@@ -90,6 +93,7 @@ enum Recognised {
     Wal(Option<u64>),
     Manifest(Option<u64>),
     Current,
+    Calibration,
     Lock,
 }
 
@@ -100,6 +104,7 @@ fn recognise(input: &Input) -> Result<Recognised, Failure> {
         Some(FileName::Wal(number)) => return Ok(Recognised::Wal(Some(number))),
         Some(FileName::Manifest(number)) => return Ok(Recognised::Manifest(Some(number))),
         Some(FileName::Current | FileName::CurrentNew) => return Ok(Recognised::Current),
+        Some(FileName::Calibration | FileName::CalibrationNew) => return Ok(Recognised::Calibration),
         Some(FileName::Lock) => return Ok(Recognised::Lock),
         None => {}
     }
@@ -133,6 +138,26 @@ fn current(input: &Input, report: &mut Report<'_, '_>) -> Result<(), Failure> {
         }
         None => {
             report.damaged(0, "it does not name a manifest, or its checksum is wrong");
+            Ok(())
+        }
+    }
+}
+
+/// `CALIBRATION`, or the next one: the figures of a device.
+fn calibration(input: &Input, report: &mut Report<'_, '_>) -> Result<(), Failure> {
+    report.facts(vec![Cell::words("kind", "calibration"), Cell::size("file_bytes", input.bytes)])?;
+    let text = if input.bytes <= CALIBRATION_BYTES_MAX { input.read_all()? } else { Vec::new() };
+    let Some(text) = decode_calibration(&text) else {
+        report.damaged(0, "it has no figures of a device, or its checksum is wrong");
+        return Ok(());
+    };
+    match text.parse::<Device>() {
+        Ok(device) => DEVICE_FIGURES.iter().try_for_each(|figure| {
+            let value = format!("{} {}", figure.show(&device), figure.unit.name());
+            report.facts(vec![Cell::words(figure.name, value)])
+        }),
+        Err(error) => {
+            report.damaged(0, error.to_string());
             Ok(())
         }
     }
