@@ -75,6 +75,7 @@
 //!
 //! | module | question | never |
 //! |---|---|---|
+//! | [navigator] | the design with the least cost, or the least worst cost | sees a tree |
 //! | [design] | structure and cost of a hypothetical tree | searches for the best one |
 //! | [simulate] | outcome of a sequence of flushes | |
 //! | [agenda] | next action, and when the shape changes | carries it out |
@@ -100,6 +101,7 @@
 #![forbid(unsafe_code)]
 
 pub mod design;
+pub mod navigator;
 pub mod simulate;
 
 pub mod access_frequency;

@@ -156,6 +156,7 @@ const LAYERS: &[Layer] = &[
         may_use: &["tamarack-testing"],
         modules: &[
             "lib",
+            "navigator",
             "design",
             "simulate",
             "agenda",

@@ -14,6 +14,7 @@ mod expectations;
 mod filter_allocation;
 mod filter_rebuild;
 mod filter_steps;
+mod guard;
 mod histories;
 mod monkey;
 mod moose;
