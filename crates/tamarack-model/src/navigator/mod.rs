@@ -2,3 +2,4 @@
 //! restrictions of its search space.
 
 pub mod guard;
+pub mod smoose;

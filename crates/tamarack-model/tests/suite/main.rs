@@ -19,4 +19,5 @@ mod histories;
 mod monkey;
 mod moose;
 mod pace;
+mod smoose;
 mod twin;
