@@ -134,7 +134,7 @@ pub mod policy {
     //! ```
 
     pub use tamarack_model::policy::{
-        Custom, Dostoevsky, Garnering, LazyLeveling, Leveling, Moose, Policy, PolicyError, QlsmBush, Tiering,
+        Custom, Dostoevsky, Garnering, LazyLeveling, Leveling, Moose, Policy, PolicyError, QlsmBush, Smoose, Tiering,
     };
     pub use tamarack_model::{Bytes, Level, Shape, ShapeError};
 }

@@ -231,13 +231,23 @@ options! {
         /// Compaction policy, which gives the tree its shape: the number of levels, their
         /// capacities, and the number of runs in each. More runs per level lower write
         /// amplification, and raise read and space amplification. Where level 1 has more than level
-        /// 2, its runs become one when nothing has been flushed for some seconds. Opening a
-        /// database with another policy than it has changes its shape, as
+        /// 2, its runs become one when nothing has been flushed for some seconds.
+        ///
+        /// `moose` makes `last` of all capacity that of the last level (0.5 to 0.99), with `k √r`
+        /// runs (k from 0.01 to 100) in a level that is r times the one above, and chooses the
+        /// ratios r. A larger `k` makes updates cheaper, and scans more expensive; what `last` is
+        /// best depends on how numbers of runs are rounded, and `tamarack design` compares.
+        /// `smoose` chooses the ratios for a workload: `range` is its share of scans (0.0001 to 1),
+        /// `update` its share of updates over the entries that a block has (0.00001 to 1). Where
+        /// scans prevail it makes fewer and larger levels, and fewer runs.
+        ///
+        /// Opening a database with another policy than it has changes its shape, as
         /// [`crate::Db::set_policy`] does. Takes a specification or a [`crate::Policy`].
         policy(policy: impl Into<String>) -> String,
             default "what the database has; `leveling:T=5,first=4` for a new one",
             range "`leveling:T=10` (with a first level of four runs `leveling:T=10,first=4`), `tiering:T=4`, `lazy-leveling:T=5`, `dostoevsky:T=5,K=4,Z=1`, `garnering:T=2,c=0.8` (likewise \
-                   `garnering:T=2,c=0.8,first=4`), `moose:last=0.8,k=1`, `qlsm-bush:T=2,X=2` (the last three with these numbers where some or all are left out, as in `moose`), or a shape of your own as \
+                   `garnering:T=2,c=0.8,first=4`), `moose:last=0.8,k=1`, `smoose:last=0.8,k=0.5,range=0.33,update=0.0825`, `qlsm-bush:T=2,X=2` (the last four with these numbers where some or all are left out, as in `moose`; \
+                   `k` of `smoose` is √(update/range) then), or a shape of your own as \
                    `custom:buffer 64MiB; level 640MiB in 1 run; level 6400MiB in 1 run`";
 
         /// Filters of tables and the allocation of memory among them. A filter lets a lookup skip a

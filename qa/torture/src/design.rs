@@ -23,6 +23,7 @@ pub(crate) const POLICIES: &[&str] = &[
     "garnering:T=2,c=0.8",
     "garnering:T=2,c=0.8,first=4",
     "moose",
+    "smoose",
     "qlsm-bush",
 ];
 

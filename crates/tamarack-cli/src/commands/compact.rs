@@ -44,9 +44,14 @@ runs make writes cheaper, and reads and space more expensive:
                           the level above, T/c^2 for the next one, and so on (Autumn)
   moose:last=0.8,k=1      the last level has 0.8 of the capacity; size ratios and runs
                           of the others minimise the cost of reads and writes
+  smoose:last=0.8,k=0.5,range=0.33,update=0.0825
+                          moose for a workload: the size ratios that are best where
+                          range is the share of scans, and update that of updates
+                          over entries to a block; k is sqrt(update/range) if it is
+                          left out
   qlsm-bush:T=2,X=2       size ratios and runs T, T^X, T^(X^2) ... from the last level
                           up; one run in the last level
-                          (these three have these defaults)
+                          (these four have these defaults)
   custom:FILE             a shape from FILE: a line `buffer 64MiB` (the memtable size),
                           then one line per level, small to large, such as
                           `level 640MiB in 1 run`; # begins a comment",

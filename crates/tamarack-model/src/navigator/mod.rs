@@ -4,6 +4,8 @@
 //! |---|---|---|
 //! | [`union`] | all policies, memtable sizes, filters, split of memory | time per operation |
 //! | [`monkey`] | leveling and tiering, size ratio, split of memory | block reads per operation |
+//! | [`smoose`] | last level, structure above it, runs of levels | MOOSE, Eq. 17 |
+//! | [`guard`] | a list of designs | worst cost over workloads near the expected one |
 //!
 //! A paper's search is a module of its own, with the paper's costs and the paper's choices alone,
 //! so that its results can be reproduced by name. The union search predicts its costs by
@@ -11,5 +13,7 @@
 //!
 //! A navigator is a pure function of numbers: it measures nothing, and changes no tree.
 
+pub mod guard;
 pub mod monkey;
+pub mod smoose;
 pub mod union;

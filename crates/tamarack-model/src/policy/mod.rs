@@ -9,12 +9,15 @@
 //! | `dostoevsky:T=5,K=4,Z=1` | T | as many as show K runs; Z in the last level |
 //! | `garnering:T=2,c=0.8` | T/c^(L-i) | 1; with `first=4` up to 4 in level 1 |
 //! | `moose:last=0.8,k=1` | by a [dynamic program](structure), 0.8 of all in the last level | k√r |
+//! | `smoose:range=0.33,update=0.0825` | the same for a workload | k√r, k = √(update/range) |
 //! | `qlsm-bush:T=2,X=2` | T^(X^(L-i)) | as many; 1 in the last level |
 //! | `custom:buffer 4MiB; level 16MiB in 4 runs` | as given | as given |
 //!
 //! The parameters of `moose`, `garnering` and `qlsm-bush` default to the values of their papers:
 //! `moose` is `moose:last=0.8,k=1`, `garnering:T=5` has c = 0.8 (Autumn, section 4.2.1), and
-//! `qlsm-bush` is `qlsm-bush:T=2,X=2`. The printed form has all parameters.
+//! `qlsm-bush` is `qlsm-bush:T=2,X=2`. `smoose` is
+//! `smoose:last=0.8,k=0.5,range=0.33,update=0.0825`; without `k` it has the one that is best for
+//! `range` and `update`. The printed form has all parameters.
 //!
 //! Nothing outside a policy's own file asks which policy is active: the planner sees shapes, and
 //! specifications are parsed here, from one list.
@@ -35,6 +38,7 @@ mod lazy_leveling;
 mod leveling;
 mod moose;
 mod qlsm_bush;
+mod smoose;
 mod steps;
 pub mod structure;
 mod tiering;
@@ -47,6 +51,7 @@ pub use lazy_leveling::LazyLeveling;
 pub use leveling::Leveling;
 pub use moose::Moose;
 pub use qlsm_bush::QlsmBush;
+pub use smoose::Smoose;
 pub use steps::{DATA_MAX, ShapeFamily};
 pub use tiering::Tiering;
 pub use words::PolicyError;
@@ -116,6 +121,8 @@ policies! {
     Garnering,
     /// Capacities from a dynamic program: `moose:last=0.8,k=1`.
     Moose,
+    /// The same for a workload: `smoose:last=0.8,k=0.5,range=0.33,update=0.0825`.
+    Smoose,
     /// Size ratios that are squared towards the small levels: `qlsm-bush:T=2,X=2`.
     QlsmBush,
     /// A given shape: `custom:buffer 4MiB; level 16MiB in 4 runs`.
@@ -207,13 +214,21 @@ pub fn parse(words: &str) -> Result<Policy, PolicyError> {
             words.check(&[], &["last", "k"])?;
             Moose::new(words.number_or("last", 0.8)?, words.number_or("k", 1.0)?)?.into()
         }
+        "smoose" => {
+            words.check(&[], &["last", "k", "range", "update"])?;
+            let (range, update) =
+                (words.number_or("range", Smoose::RANGE)?, words.number_or("update", Smoose::UPDATE)?);
+            let runs = words.number_or("k", Smoose::runs_for(range, update))?;
+            Smoose::new(words.number_or("last", Smoose::LAST)?, runs, range, update)?.into()
+        }
         "qlsm-bush" => {
             words.check(&[], &["T", "X"])?;
             QlsmBush::new(words.whole_or("T", 2)?, words.whole_or("X", 2)?)?.into()
         }
         other => {
             let known = "leveling:T=10, tiering:T=4, lazy-leveling:T=5, dostoevsky:T=5,K=4,Z=1, garnering:T=2,c=0.8, \
-                         moose:last=0.8,k=1, qlsm-bush:T=2,X=2, custom:buffer 4MiB; level 16MiB in 4 runs";
+                         moose:last=0.8,k=1, smoose:last=0.8,k=0.5,range=0.33,update=0.0825, qlsm-bush:T=2,X=2, \
+                         custom:buffer 4MiB; level 16MiB in 4 runs";
             return Err(PolicyError::new(format!("unknown policy `{other}`; policies are {known}")));
         }
     })
@@ -224,7 +239,7 @@ mod tests {
     use super::*;
     use crate::units::Bytes;
 
-    const ALL: [&str; 18] = [
+    const ALL: [&str; 22] = [
         "leveling:T=10",
         "leveling:T=10,first=4",
         "leveling:T=2,first=2",
@@ -239,6 +254,10 @@ mod tests {
         "moose:last=0.8,k=1",
         "moose:last=0.7,k=0.3",
         "moose:last=0.99,k=2.5",
+        "smoose:last=0.8,k=0.5,range=0.33,update=0.0825",
+        "smoose:last=0.9,k=0.0505,range=0.98,update=0.0025",
+        "smoose:last=0.6,k=3,range=0.01,update=0.245",
+        "smoose:last=0.5,k=100,range=0.0001,update=1",
         "qlsm-bush:T=2,X=2",
         "qlsm-bush:T=65536,X=16",
         "qlsm-bush:T=3,X=1",
@@ -261,6 +280,11 @@ mod tests {
             ("moose:", "moose:last=0.8,k=1"),
             ("moose:last=0.9", "moose:last=0.9,k=1"),
             ("moose:k=2", "moose:last=0.8,k=2"),
+            ("smoose", "smoose:last=0.8,k=0.5,range=0.33,update=0.0825"),
+            ("smoose:range=0.98,update=0.0025", "smoose:last=0.8,k=0.0505,range=0.98,update=0.0025"),
+            ("smoose:last=0.7,update=0.33", "smoose:last=0.7,k=1,range=0.33,update=0.33"),
+            ("smoose:k=2,range=1,update=0.00001", "smoose:last=0.8,k=2,range=1,update=0.00001"),
+            ("smoose:range=1,update=0.00001", "smoose:last=0.8,k=0.01,range=1,update=0.00001"),
             ("garnering", "garnering:T=2,c=0.8"),
             ("garnering:T=5", "garnering:T=5,c=0.8"),
             ("garnering:c=0.4", "garnering:T=2,c=0.4"),
@@ -296,6 +320,11 @@ mod tests {
             ("qlsm-bush:X=2,X=2", "parameters T, X, each once"),
             ("moose:last=1,k=1", "last=1 is out of range: the last level's share of all is from 0.5 to 0.99"),
             ("moose:last=0.8,k=0", "k=0 is out of range"),
+            ("smoose:share=0.8", "`smoose` may have the parameters last, k, range, update, each once"),
+            ("smoose:range=0", "range=0 is out of range: the cost of a run, the share of scans, is from 0.0001 to 1"),
+            ("smoose:update=NaN", "update=NaN is out of range: the cost of a rewriting"),
+            ("smoose:last=1", "last=1 is out of range"),
+            ("smoose:k=101", "k=101 is out of range"),
             ("qlsm-bush:T=2,X=0", "X=0 is out of range"),
             ("garnering:T=2,c=0.8,first=0", "first=0 is out of range"),
             ("tiering:T=1", "T=1 is out of range"),

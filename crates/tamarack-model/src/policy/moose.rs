@@ -23,7 +23,7 @@ use std::fmt;
 use super::steps::{ShapeFamily, enough};
 use super::structure::{self, LevelCost};
 use super::words::PolicyError;
-use crate::shape::{Level, Shape};
+use crate::shape::Shape;
 use crate::units::Bytes;
 
 /// The specification `moose:last=0.8,k=1`; omitted parameters have these values, MOOSE's defaults.
@@ -57,32 +57,34 @@ impl Moose {
 
     /// The shape with a last level of this many memtables.
     pub fn with_last(&self, last: u64, buffer: Bytes) -> Shape {
+        self.structured(last, buffer, LevelCost::Root)
+    }
+
+    /// The same with the structure that is cheapest if levels cost this.
+    pub(super) fn structured(&self, last: u64, buffer: Bytes, cost: LevelCost) -> Shape {
         // A whole number must not be rounded down for its last digit.
         let above = (last as f64 * (1.0 - self.last) / self.last + 1e-9) as u64;
-        let mut capacities = structure::levels_above(above, last as f64, LevelCost::Root);
+        let mut capacities = structure::levels_above(above, last as f64, cost);
         capacities.push(last);
-        let mut batch = 1;
-        let levels = capacities.into_iter().map(|capacity| {
-            let ratio = capacity as f64 / batch as f64;
-            batch = capacity;
-            Level { capacity: buffer * capacity, runs: self.slots(ratio) }
-        });
-        Shape::new(buffer, levels.collect()).unwrap_or_else(|error| panic!("{self}, {last} buffers: {error}"))
+        structure::shape_of(&capacities, self.runs, buffer)
+            .unwrap_or_else(|error| panic!("{self}, {last} buffers, {cost:?}: {error}"))
     }
 
-    fn slots(&self, ratio: f64) -> u32 {
-        (self.runs * ratio.sqrt()).round().min(ratio.floor()).max(1.0) as u32
-    }
-}
-
-impl ShapeFamily for Moose {
-    fn shape(&self, data: Bytes, buffer: Bytes) -> Shape {
+    /// Memtables of the first last level that holds more than this much data: each is a quarter
+    /// larger than the one before.
+    pub(super) fn last_for(data: Bytes, buffer: Bytes) -> u64 {
         let enough = enough(data);
         let mut last = 2;
         while buffer * last <= enough {
             last = (last + 1).max(last / 4 * 5 + last % 4);
         }
-        self.with_last(last, buffer)
+        last
+    }
+}
+
+impl ShapeFamily for Moose {
+    fn shape(&self, data: Bytes, buffer: Bytes) -> Shape {
+        self.with_last(Self::last_for(data, buffer), buffer)
     }
 }
 

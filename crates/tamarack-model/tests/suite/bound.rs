@@ -12,7 +12,7 @@ use tamarack_model::policy::{self, ShapeFamily};
 use tamarack_model::simulate::Tree;
 use tamarack_testing::{Random, seeds};
 
-const POLICIES: [&str; 9] = [
+const POLICIES: [&str; 10] = [
     "leveling:T=10",
     "leveling:T=2",
     "tiering:T=4",
@@ -21,6 +21,7 @@ const POLICIES: [&str; 9] = [
     "dostoevsky:T=5,K=2,Z=2",
     "garnering:T=2,c=0.8,first=4",
     "moose:last=0.5,k=2",
+    "smoose:last=0.5,k=2,range=0.33,update=0.33",
     "qlsm-bush:T=2,X=2",
 ];
 

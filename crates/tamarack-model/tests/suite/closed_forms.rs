@@ -32,11 +32,12 @@ const POLICIES: [&str; 12] = [
 ];
 
 /// Those whose ratios differ from level to level, some of them broken.
-const UNEVEN: [&str; 5] = [
+const UNEVEN: [&str; 6] = [
     "garnering:T=2,c=0.8",
     "garnering:T=3,c=0.4",
     "garnering:T=4,c=0.5,first=3",
     "moose:last=0.8,k=1",
+    "smoose:last=0.8,k=0.5,range=0.33,update=0.0825",
     "qlsm-bush:T=2,X=2",
 ];
 

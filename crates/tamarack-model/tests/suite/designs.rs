@@ -10,7 +10,7 @@ use tamarack_model::policy::{self, ShapeFamily};
 use tamarack_model::workload::Workload;
 use tamarack_model::{Bytes, Shape};
 
-const POLICIES: [&str; 8] = [
+const POLICIES: [&str; 9] = [
     "leveling:T=4",
     "leveling:T=10",
     "tiering:T=4",
@@ -18,6 +18,7 @@ const POLICIES: [&str; 8] = [
     "dostoevsky:T=8,K=3,Z=2",
     "garnering:T=2,c=0.8",
     "moose:last=0.8,k=1",
+    "smoose:last=0.85,k=0.5,range=0.4,update=0.1",
     "qlsm-bush:T=2,X=2",
 ];
 

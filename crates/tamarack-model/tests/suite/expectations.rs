@@ -1,5 +1,5 @@
-//! The rules of the planner (files 1 to 13) and of the agenda (from 14 on) as readable files:
-//! `tests/expectations/*.txt`, each a lesson with one tree.
+//! The rules of the planner (files 1 to 13, and 21) and of the agenda (14 to 20) as readable
+//! files: `tests/expectations/*.txt`, each a lesson with one tree.
 //!
 //! A line that begins with `> ` is a command; its result follows, indented: each compaction with
 //! its cause, then the tree. Comments begin with `#`. With `TAMARACK_REWRITE=1` in the environment

@@ -263,6 +263,8 @@ fn no_shape_gets_below_the_bound() {
         "garnering:T=2,c=0.8",
         "moose:last=0.8,k=1",
         "moose:last=0.6,k=0.5",
+        "smoose:last=0.8,k=0.5,range=0.33,update=0.0825",
+        "smoose:last=0.9,k=0.05,range=0.98,update=0.0025",
     ];
     for (words, data) in all.into_iter().flat_map(|words| (4..22).map(move |power| (words, 1 << power))) {
         let shape = policy::parse(words).expect(words).shape(Bytes(data), Bytes(1));

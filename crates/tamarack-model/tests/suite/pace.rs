@@ -15,9 +15,10 @@ use tamarack_testing::{Random, seeds};
 const POLICIES: [&str; 5] =
     ["leveling:T=10", "tiering:T=4", "tiering:T=10", "lazy-leveling:T=5", "dostoevsky:T=10,K=3,Z=1"];
 
-/// Growth changes the sizes of all levels of these, and for MOOSE their run slots: a level may be
-/// left with more runs than it has slots from then on.
-const MADE_ANEW: [&str; 2] = ["garnering:T=2,c=0.8", "moose:last=0.8,k=1"];
+/// Growth changes the sizes of all levels of these, and for MOOSE and SMOOSE their run slots: a
+/// level may be left with more runs than it has slots from then on.
+const MADE_ANEW: [&str; 3] =
+    ["garnering:T=2,c=0.8", "moose:last=0.8,k=1", "smoose:last=0.8,k=0.5,range=0.33,update=0.0825"];
 
 const BUFFER: Bytes = Bytes(1 << 20);
 
