@@ -21,11 +21,10 @@
 //! reached by   w'_i  ∝  w_i e^(c_i / λ)      for the λ with which KL(w' ‖ w) = ρ
 //! ```
 //!
-//! So the worst workload has more of what is expensive. With ρ = 0 it is the expected one. From `ρ
-//! =
-//! -ln Σ w_i` on, summed over the most expensive operations, it has these alone, and costs as much
-//! as they do. An operation that is not expected at all stays away, however large ρ is: give it a
-//! small share if it may come.
+//! So the worst workload has more of what is expensive. With ρ = 0 it is the expected one. From
+//! `ρ = -ln Σ w_i` on, summed over the most expensive operations, it has these alone, and costs as
+//! much as they do. An operation that is not expected at all stays away, however large ρ is: give
+//! it a small share if it may come.
 //!
 //! **How it is solved.** The divergence rises with `1/λ`, from 0, so bisection finds λ. Costs are
 //! measured downwards from the largest, in parts of their spread: no exponential overflows, and
