@@ -17,7 +17,7 @@
 
 use crate::allocate::weights::{Asked, Extent};
 use crate::allocate::{Curve, Load};
-use crate::cost::time::{LookupWork, Work};
+use crate::cost::time::{LookupWork, ScanWork, Work};
 use crate::cost::{lookup, range, space, update};
 use crate::device::Device;
 use crate::filter::{Allocation, FilterChoice, chucky, predict};
@@ -217,10 +217,14 @@ fn cost(
     let per_block = range::entries_per_block(design.block_bytes as f64, design.entry_bytes as f64);
     let update_writes = update::writes_per_entry_total(shape);
     let work = Work {
-        zero_result: LookupWork { probes: asked(&absent, 0.0), reads: zero_result_reads, cached: 0.0 },
-        existing: LookupWork { probes: asked(&present, 1.0), reads: existing_reads, cached: 0.0 },
-        seek_reads: range_seeks,
-        scan_reads: lookup::range(workload.range_entries, per_block, 0.0),
+        zero_result: LookupWork { probes: asked(&absent, 0.0), blocks: zero_result_reads, hits: 0.0 },
+        existing: LookupWork { probes: asked(&present, 1.0), blocks: existing_reads, hits: 0.0 },
+        scan: ScanWork {
+            seeks: range_seeks,
+            blocks: lookup::range(workload.range_entries, per_block, 0.0),
+            entries: workload.range_entries,
+            hits: 0.0,
+        },
         update_writes,
         entry_bytes: design.entry_bytes as f64,
         block_bytes: design.block_bytes as f64,

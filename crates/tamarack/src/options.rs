@@ -247,7 +247,7 @@ options! {
             default "what the database has; `leveling:T=5,first=4` for a new one",
             range "`leveling:T=10` (with a first level of four runs `leveling:T=10,first=4`), `tiering:T=4`, `lazy-leveling:T=5`, `dostoevsky:T=5,K=4,Z=1`, `garnering:T=2,c=0.8` (likewise \
                    `garnering:T=2,c=0.8,first=4`), `moose:last=0.8,k=1`, `smoose:last=0.8,k=0.5,range=0.33,update=0.0825`, `qlsm-bush:T=2,X=2` (the last four with these numbers where some or all are left out, as in `moose`; \
-                   `k` of `smoose` is √(update/range) then), or a shape of your own as \
+                   and smoose has a k of √(update/range) then), or a shape of your own as \
                    `custom:buffer 64MiB; level 640MiB in 1 run; level 6400MiB in 1 run`";
 
         /// Filters of tables and the allocation of memory among them. A filter lets a lookup skip a

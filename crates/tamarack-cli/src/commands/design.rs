@@ -61,8 +61,9 @@ is a name, a file that `tamarack calibrate --output` wrote, or a database in whi
   ssd             120 µs            9.6        500 MB/s         450 MB/s
   nvme            100 µs             16          2 GB/s           1 GB/s
   memory            1 µs              2         10 GB/s           5 GB/s
-and, for all four, 20 ns per digest, 50 ns per probe of a Bloom filter, 100 ns per probe
-of Chucky, and 2 µs per put of processor time.",
+and, for all four, of processor time 20 ns per digest, 50 ns per probe of a Bloom
+filter, 100 ns per probe of Chucky, 150 ns and 500 ns to find a block and an entry in
+it, 50 ns per entry of a scan, 500 ns per entry of a compaction, and 2 µs per put.",
     examples: "\
 tamarack design --entries 100000000 --entry-size 128
 tamarack design --entries 100000000 --policy moose:last=0.8,k=1 --buffer 2MiB
@@ -263,7 +264,7 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
     // Of a design that was found, with its cache.
     let seconds_per_op = match &answer {
         Some(answer) => answer.best.seconds_per_op,
-        None => predicted.work(&design).seconds(&device).mean(&workload),
+        None => predicted.work(&design, workload.range_entries).seconds(&device).mean(&workload),
     };
     // The device that is always assumed is not named.
     let on = if device_name == NVME { String::new() } else { format!(", on {device_name}") };

@@ -1,10 +1,10 @@
-//! The time of operations on a device, from what they do: filters probed, blocks read, bytes
-//! written.
+//! The time of operations on a device, from what they do: filters probed, blocks searched and read,
+//! bytes written.
 //!
-//! Of one thread that waits for everything it causes, including compactions, and without caches: to
-//! compare designs. A scan's first blocks are read in parallel, its others one after the other. An
-//! entry is written into the WAL, by its flush and by compactions, all of which but the flush read
-//! what they write.
+//! Of one thread that waits for everything it causes, including compactions: to compare designs. A
+//! block is found by the index of its run and searched, whether it is read or cached. A scan's
+//! first blocks are read in parallel, its others one after the other. An entry is written into the
+//! WAL, by its flush and by compactions, all of which but the flush read what they write.
 
 use crate::device::Device;
 use crate::filter::{FilterChoice, FilterKind};
@@ -15,10 +15,23 @@ use crate::workload::Workload;
 pub struct LookupWork {
     /// Filters probed.
     pub probes: f64,
-    /// Blocks read from storage.
-    pub reads: f64,
-    /// Blocks or entries found in a cache.
-    pub cached: f64,
+    /// Blocks searched.
+    pub blocks: f64,
+    /// The share of these that a cache serves, from 0 to 1; all others are read.
+    pub hits: f64,
+}
+
+/// What a scan does.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ScanWork {
+    /// Blocks searched until the first entry.
+    pub seeks: f64,
+    /// Blocks for the other entries.
+    pub blocks: f64,
+    /// Entries after the first.
+    pub entries: f64,
+    /// The share of the blocks that a cache serves, from 0 to 1; all others are read.
+    pub hits: f64,
 }
 
 /// What one operation of each kind does, in the mean.
@@ -28,10 +41,8 @@ pub struct Work {
     pub zero_result: LookupWork,
     /// A lookup of an existing key.
     pub existing: LookupWork,
-    /// Blocks that a scan reads until its first entry.
-    pub seek_reads: f64,
-    /// Blocks that a scan reads for its other entries.
-    pub scan_reads: f64,
+    /// A scan.
+    pub scan: ScanWork,
     /// Times that an entry is written by its flush and by compactions.
     pub update_writes: f64,
     /// Raw bytes of an entry.
@@ -62,20 +73,27 @@ impl Work {
     /// How long the operations take on a device.
     pub fn seconds(&self, device: &Device) -> Seconds {
         let block = device.block_seconds(self.block_bytes);
+        let search = device.index_seconds + device.entry_seconds;
         let lookup = |work: LookupWork| {
             let hash = if work.probes > 0.0 { device.digest_seconds(KEY_BYTES) } else { 0.0 };
             let probes = work.probes * probe_seconds(self.filter, device);
-            hash + probes + work.reads * block + work.cached * device.entry_seconds
+            hash + probes + work.blocks * (search + (1.0 - work.hits) * block)
         };
-        let blocks = self.seek_reads + self.scan_reads;
+        let ScanWork { seeks, blocks, entries, hits } = self.scan;
+        let read_part = 1.0 - hits;
+        // The first reads wait for each other only where there are more than the device takes, and
+        // there is no wait if all are cached.
+        let waits = (seeks * read_part / device.reads_at_once()).max(read_part);
+        let scan_read = waits * device.read_seconds
+            + (seeks + blocks) * read_part * self.block_bytes / device.read_bytes_per_second;
+        let again = (self.update_writes - 1.0).max(0.0);
         let written = self.entry_bytes * (1.0 + self.update_writes) / device.write_bytes_per_second;
-        let read = self.entry_bytes * (self.update_writes - 1.0).max(0.0) / device.read_bytes_per_second;
+        let read = self.entry_bytes * again / device.read_bytes_per_second;
         Seconds {
             zero_result: lookup(self.zero_result),
             existing: lookup(self.existing),
-            range: (self.seek_reads / device.reads_at_once()).max(1.0) * device.read_seconds
-                + blocks * self.block_bytes / device.read_bytes_per_second,
-            update: device.put_seconds + written + read,
+            range: scan_read + seeks * search + entries * device.scan_seconds,
+            update: device.put_seconds + again * device.compaction_seconds + written + read,
         }
     }
 }

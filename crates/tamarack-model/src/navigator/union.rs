@@ -327,12 +327,10 @@ impl UnionSearch<'_> {
         let block_hits = (cache.max(0.0) / (stored * entry)).min(1.0);
         let of_entries = cache::hits(cache.max(0.0) / (entry + CACHED_ENTRY_BYTES), keys, *theta);
         let lookup_hits = block_hits.max(of_entries);
-        let mut work = prediction.work(&self.design(policy, buffer, filter));
-        for (lookup, hits) in [(&mut work.zero_result, block_hits), (&mut work.existing, lookup_hits)] {
-            (lookup.reads, lookup.cached) = (lookup.reads * (1.0 - hits), lookup.reads * hits);
-        }
-        work.seek_reads *= 1.0 - block_hits;
-        work.scan_reads *= 1.0 - block_hits;
+        let mut work = prediction.work(&self.design(policy, buffer, filter), workload.range_entries);
+        work.zero_result.hits = block_hits;
+        work.existing.hits = lookup_hits;
+        work.scan.hits = block_hits;
         PricedDesign {
             policy: policy.clone(),
             buffer,

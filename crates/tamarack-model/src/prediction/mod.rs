@@ -35,7 +35,7 @@ mod filters;
 mod pieces;
 
 use crate::cost::range::{self, Met};
-use crate::cost::time::{LookupWork, Work};
+use crate::cost::time::{LookupWork, ScanWork, Work};
 use crate::design::Design;
 use crate::filter::FilterChoice;
 use crate::policy::ShapeFamily;
@@ -283,19 +283,19 @@ fn existing_reads(rates: &[f64], newest: &[f64]) -> f64 {
 }
 
 impl Prediction {
-    /// What one operation of each kind does, in the mean; scans as the first and the second of
-    /// [`Question::scans`] say, of which the first returns one entry.
+    /// What one operation of each kind does, in the mean, without a cache. Of [`Question::scans`],
+    /// the first returns one entry, and the second so many more.
     ///
     /// # Panics
     /// If less than two scans were asked for.
-    pub fn work(&self, design: &Design<'_>) -> Work {
-        let [seek_reads, scan_reads] = [0, 1].map(|at| self.scan_reads[at].mean());
-        let lookup = |probes: Seen, reads: Seen| LookupWork { probes: probes.mean(), reads: reads.mean(), cached: 0.0 };
+    pub fn work(&self, design: &Design<'_>, range_entries: f64) -> Work {
+        let [seeks, blocks] = [0, 1].map(|at| self.scan_reads[at].mean());
+        let lookup =
+            |probes: Seen, blocks: Seen| LookupWork { probes: probes.mean(), blocks: blocks.mean(), hits: 0.0 };
         Work {
             zero_result: lookup(self.zero_result_probes, self.zero_result_reads),
             existing: lookup(self.existing_probes, self.existing_reads),
-            seek_reads,
-            scan_reads: scan_reads - seek_reads,
+            scan: ScanWork { seeks, blocks: blocks - seeks, entries: range_entries, hits: 0.0 },
             update_writes: self.write_amplification,
             entry_bytes: design.entry_bytes as f64,
             block_bytes: design.block_bytes as f64,

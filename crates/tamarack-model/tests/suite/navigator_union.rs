@@ -69,13 +69,8 @@ fn near_the_best_of_a_grid() {
                         }
                         let hits = (cache / (stored * 124.0)).min(1.0);
                         let lookups = hits.max(cache::hits(cache / (124.0 + 48.0), 2e6, 0.0));
-                        let mut work = found.work(&design);
-                        work.zero_result.cached = work.zero_result.reads * hits;
-                        work.zero_result.reads *= 1.0 - hits;
-                        work.existing.cached = work.existing.reads * lookups;
-                        work.existing.reads *= 1.0 - lookups;
-                        work.seek_reads *= 1.0 - hits;
-                        work.scan_reads *= 1.0 - hits;
+                        let mut work = found.work(&design, request.workload.range_entries);
+                        (work.zero_result.hits, work.existing.hits, work.scan.hits) = (hits, lookups, hits);
                         let seconds = work.seconds(&request.device).mean(&request.workload);
                         if seconds < best.0 {
                             best = (seconds, format!("{policy}, {buffer}, {words}"));
