@@ -5,8 +5,8 @@ use tamarack_model::Bytes;
 use tamarack_model::cost::{lookup, range};
 use tamarack_model::design::{Design, price};
 use tamarack_model::device::Device;
-use tamarack_model::prediction::{Length, Pace, Question, Writes, predict};
-use tamarack_model::simulate::Writers;
+use tamarack_model::prediction::{Length, Question, Writes, predict};
+use tamarack_model::simulate::{Pace, Writers};
 use tamarack_model::workload::Workload;
 
 use crate::costs::{Figure, Figures, SCANNED};
@@ -50,7 +50,7 @@ fn simulated(design: &Design<'_>, phase: &Phase) -> Option<Figures> {
     let inserts = mix.inserts as f64 / (mix.inserts + mix.overwrites).max(1) as f64;
     let writes = if mix.writes() { Writes::Puts { inserts, theta: mix.theta } } else { Writes::Nothing };
     let length = Length::Flushed(Bytes(phase.flushed_bytes));
-    let pace = if phase.settled { Pace::Settled } else { Pace::Busy(AT_FULL_SPEED) };
+    let pace = if phase.settled { Pace::Settled } else { Pace::Beside(AT_FULL_SPEED) };
     let question = Question { writes, scans: &[1, SCANNED], digits: 256.0, length, pace };
     let found = predict(design, &question);
     let figures = Figures::default()

@@ -83,15 +83,7 @@ fn main() {
 
 /// The paper's evaluation: this share of zero-result lookups, the others updates.
 fn evaluation(lookups: f64) -> MonkeySetting {
-    MonkeySetting {
-        workload: Workload::of_parts(lookups, 0.0, 0.0, 1.0 - lookups, 0.0).expect("shares"),
-        entries: 1 << 20,
-        entry_bytes: 1 << 10,
-        block_bytes: 1 << 12,
-        memory: Bytes((1 << 20) + (5 << 20) / 8),
-        write_cost: 1.0,
-        read_seconds: 290e-6,
-    }
+    MonkeySetting::evaluation(Workload::of_parts(lookups, 0.0, 0.0, 1.0 - lookups, 0.0).expect("shares"))
 }
 
 fn heading(first: &str) {

@@ -11,7 +11,8 @@ use std::time::Instant;
 
 use tamarack_model::design::{Design, price};
 use tamarack_model::device::Device;
-use tamarack_model::prediction::{Length, Pace, Question, Writes, predict};
+use tamarack_model::prediction::{Length, Question, Writes, predict};
+use tamarack_model::simulate::Pace;
 use tamarack_model::workload::Workload;
 use tamarack_model::{Bytes, policy};
 

@@ -12,25 +12,11 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use tamarack_model::navigator::smoose::{self, OperationCosts, SmooseDesign, SmooseTask};
+use tamarack_model::navigator::smoose::{self, OperationCosts, SmooseDesign, SmooseTask, WORKLOADS};
 use tamarack_model::policy::Moose;
 use tamarack_model::policy::structure::LevelCost;
 use tamarack_model::workload::Workload;
 use tamarack_model::{Bytes, Shape};
-
-/// MOOSE, Table 4: scans, updates and lookups in percent.
-const WORKLOADS: [(char, [f64; 3]); 10] = [
-    ('A', [98.0, 1.0, 1.0]),
-    ('B', [1.0, 98.0, 1.0]),
-    ('C', [1.0, 1.0, 98.0]),
-    ('D', [49.0, 2.0, 49.0]),
-    ('E', [2.0, 49.0, 49.0]),
-    ('F', [49.0, 49.0, 2.0]),
-    ('G', [40.0, 40.0, 20.0]),
-    ('H', [40.0, 20.0, 40.0]),
-    ('I', [20.0, 40.0, 40.0]),
-    ('J', [33.0, 33.0, 33.0]),
-];
 
 const BITS_PER_ENTRY: f64 = 5.0;
 const ENTRIES_PER_BLOCK: f64 = 4.0;

@@ -53,6 +53,9 @@ pub enum Pace {
         /// bound.
         speed: f64,
     },
+    /// Compactions and writers share a device, and compactions may be late. The queue of writers
+    /// begins anew with each memtable.
+    Beside(Writers),
 }
 
 /// The result of a simulation.
@@ -212,6 +215,13 @@ struct Unfinished {
     request: Option<RequestId>,
 }
 
+impl Unfinished {
+    /// The part that is written, from 0 to 1.
+    fn part_done(&self) -> f64 {
+        if self.whole > 0.0 { 1.0 - self.left / self.whole } else { 0.0 }
+    }
+}
+
 impl<'a> Tree<'a> {
     /// Creates an empty tree in the policy's smallest shape.
     pub fn new(policy: &'a dyn ShapeFamily, buffer: Bytes) -> Self {
@@ -275,12 +285,7 @@ impl<'a> Tree<'a> {
     pub fn run(mut self, flushes: &[Bytes], pace: Pace) -> Report {
         let every = flushes.len().div_ceil(SAMPLES).max(1);
         for (number, bytes) in (1..).zip(flushes) {
-            self.rotate_memtable(*bytes);
-            match pace {
-                Pace::Settled => self.settle(),
-                Pace::Concurrent { speed } => self.pass(speed * self.shape.buffer().as_f64()),
-            }
-            self.record();
+            self.fill(*bytes, pace);
             if number % every == 0 {
                 let sample = self.sample(number as u64);
                 self.report.samples.push(sample);
@@ -288,6 +293,22 @@ impl<'a> Tree<'a> {
         }
         self.settle();
         self.report
+    }
+
+    /// Lets a memtable of this size fill up and be switched, and compactions go on meanwhile.
+    pub fn fill(&mut self, bytes: Bytes, pace: Pace) {
+        match pace {
+            Pace::Settled => {
+                self.rotate_memtable(bytes);
+                self.settle();
+            }
+            Pace::Concurrent { speed } => {
+                self.rotate_memtable(bytes);
+                self.pass(speed * self.shape.buffer().as_f64());
+            }
+            Pace::Beside(writers) => return drop(self.write(&writers, &[bytes])),
+        }
+        self.record();
     }
 
     /// The source of its next shapes.
@@ -330,8 +351,7 @@ impl<'a> Tree<'a> {
     /// of its keys for which it has written its output. Memtables do not count.
     pub fn runs_met(&self) -> f64 {
         let handed_over = |(plan, rest): (&CompactionPlan, &Unfinished)| {
-            let part = if rest.whole > 0.0 { 1.0 - rest.left / rest.whole } else { 0.0 };
-            if plan.is_partial() { 0.0 } else { part * (1.0 - plan.inputs.len() as f64) }
+            if plan.is_partial() { 0.0 } else { rest.part_done() * (1.0 - plan.inputs.len() as f64) }
         };
         let in_progress = self.in_progress.iter().zip(&self.unfinished);
         self.occupancy.runs().count() as f64 + in_progress.map(handed_over).sum::<f64>()
@@ -362,10 +382,8 @@ impl<'a> Tree<'a> {
     /// range of keys are left out.
     pub fn handing_over(&self) -> impl Iterator<Item = (&CompactionPlan, f64, Bytes)> {
         let whole = |(plan, _): &(&CompactionPlan, &Unfinished)| !plan.is_partial() && plan.cause != Cause::Flush;
-        self.in_progress.iter().zip(&self.unfinished).filter(whole).map(|(plan, rest)| {
-            let part = if rest.whole > 0.0 { 1.0 - rest.left / rest.whole } else { 0.0 };
-            (plan, part, Bytes(rest.whole as u64))
-        })
+        let in_progress = self.in_progress.iter().zip(&self.unfinished).filter(whole);
+        in_progress.map(|(plan, rest)| (plan, rest.part_done(), Bytes(rest.whole as u64)))
     }
 
     /// The counts so far.

@@ -4,6 +4,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | `random` | the one generator of seeded random numbers |
+//! | `zipf` | skewed draws |
 //! | `seeds` | which seeds a randomised test tries, from the environment |
 //! | `stored` | files of the repository that a test compares, and rewrites if that is asked for |
 //! | `files` | whole files of an environment, and all files of a directory |
@@ -23,6 +24,7 @@ mod hooked;
 mod random;
 mod seeds;
 mod stored;
+mod zipf;
 
 pub use directory::TestDir;
 pub use files::{STEP, read_dir, read_file, write_dir, write_file};
@@ -30,3 +32,4 @@ pub use hooked::{CarryOut, Hook, Hooked, HookedCall};
 pub use random::Random;
 pub use seeds::{number, seed, seeds};
 pub use stored::{assert_stored, rewrites, stored};
+pub use zipf::Zipf;

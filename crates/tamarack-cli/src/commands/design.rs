@@ -12,8 +12,8 @@ use tamarack_model::device::Device;
 use tamarack_model::filter::FilterChoice;
 use tamarack_model::navigator::union::{Bounds, Request};
 use tamarack_model::policy::{self, DATA_MAX};
-use tamarack_model::prediction::{Length, Pace, Prediction, Question, Writes, predict};
-use tamarack_model::simulate::Seen;
+use tamarack_model::prediction::{Length, Prediction, Question, Writes, predict};
+use tamarack_model::simulate::{Pace, Seen};
 use tamarack_model::workload::Workload;
 use tamarack_model::{BUFFER_MAX, Bytes};
 

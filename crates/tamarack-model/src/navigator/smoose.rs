@@ -59,6 +59,21 @@ use crate::shape::Shape;
 use crate::units::{Bytes, Entries};
 use crate::workload::Workload;
 
+/// The workloads of the MOOSE paper, Table 4: their names, and scans, updates and lookups in
+/// percent.
+pub const WORKLOADS: [(char, [f64; 3]); 10] = [
+    ('A', [98.0, 1.0, 1.0]),
+    ('B', [1.0, 98.0, 1.0]),
+    ('C', [1.0, 1.0, 98.0]),
+    ('D', [49.0, 2.0, 49.0]),
+    ('E', [2.0, 49.0, 49.0]),
+    ('F', [49.0, 49.0, 2.0]),
+    ('G', [40.0, 40.0, 20.0]),
+    ('H', [40.0, 20.0, 40.0]),
+    ('I', [20.0, 40.0, 40.0]),
+    ('J', [33.0, 33.0, 33.0]),
+];
+
 /// The tree to find a structure for, and the operations on it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SmooseTask {

@@ -11,14 +11,12 @@
 //!
 //! The costs are those of [`prediction`](crate::prediction): means over the phases of a tree, not
 //! of a full one, where tiered trees look twice as expensive as they are. Time is that of
-//! [`Work::seconds`]. Reads that a cache serves take no time: its hits follow from its size and the
-//! skew of the workload ([`cache::hits`]).
+//! [`Work::seconds`], which leaves out reads that a cache serves: its hits follow from its size and
+//! the skew of the workload ([`cache::hits`]).
 //!
 //! What is found is the best of the designs that were compared, not a proven optimum: ratios are
 //! whole numbers from a list, and memtables are halves and quarters of each other before the
 //! refinement. `tests/suite/navigator_union.rs` compares it with a finer search by brute force.
-
-use std::cmp::Ordering;
 
 use crate::cost::cache;
 use crate::cost::range;
@@ -27,8 +25,9 @@ use crate::design::Design;
 use crate::device::Device;
 use crate::filter::FilterChoice;
 use crate::policy::{self, Policy};
-use crate::prediction::{Effort, Length, Pace, Prediction, Question, Writes, predict, predict_each};
+use crate::prediction::{Effort, Length, Prediction, Question, Writes, predict, predict_each};
 use crate::shape::BUFFER_MAX;
+use crate::simulate::Pace;
 use crate::units::Bytes;
 use crate::workload::Workload;
 
@@ -190,13 +189,13 @@ const BUFFER_PARTS: [u64; 4] = [8, 16, 32, 64];
 /// The least memtable, in bytes.
 const BUFFER_MIN: u64 = 64 << 10;
 
-/// Memtables in memory while there are writes.
+/// Memtables in memory while there are writes: the active one, and one that is flushed; assumed.
 const MEMTABLES: f64 = 2.0;
 
-/// Bytes of memory for the fence pointer of a block.
+/// Bytes of memory for the fence pointer of a block; assumed.
 const FENCE_BYTES: f64 = 32.0;
 
-/// Bytes of memory that the cache takes for an entry besides its own.
+/// Bytes of memory that the cache takes for an entry besides its own; assumed.
 const CACHED_ENTRY_BYTES: f64 = 48.0;
 
 /// Designs whose neighbours are compared.
@@ -346,8 +345,7 @@ impl UnionSearch<'_> {
     }
 
     fn sort(&mut self) {
-        let key = |found: &PricedDesign| found.seconds_per_op;
-        self.found.sort_by(|a, b| key(a).partial_cmp(&key(b)).unwrap_or(Ordering::Equal));
+        self.found.sort_by(|a, b| a.seconds_per_op.total_cmp(&b.seconds_per_op));
     }
 
     fn answer(self) -> Result<Answer, Impossible> {

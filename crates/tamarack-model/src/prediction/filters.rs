@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::allocate::weights::Asked;
+use crate::allocate::weights::{Asked, Extent};
 use crate::allocate::{Curve, Load, ideal};
 use crate::filter::{
     Allocation, BITS_MAX, FilterChoice, FilterKind, FilterSettings, LINE_BITS, chucky, predict, units,
@@ -18,7 +18,7 @@ use crate::filter_plan::{self, FilterTarget, RunFilters, StoredFilter, TableFilt
 use crate::occupancy::{Run, RunId};
 use crate::planner::{self, CompactionPlan};
 use crate::simulate::Tree;
-use crate::units::Bytes;
+use crate::units::{Bytes, Entries};
 
 /// How thoroughly costs are predicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +88,7 @@ impl RunRates {
                 let is_input = |run: &Run| plan.inputs.contains(&run.id);
                 tree.occupancy().runs().zip(rates).filter(|((_, run), _)| is_input(run)).map(|(_, rate)| rate).sum()
             }
-            FilterChoice::Each { kind, bits_per_entry, allocation } => {
+            FilterChoice::Each { kind, bits_per_entry, .. } => {
                 let mut runs = self.runs(tree);
                 let inputs: Vec<usize> = tree
                     .occupancy()
@@ -97,7 +97,7 @@ impl RunRates {
                     .filter(|(_, (_, run))| plan.inputs.contains(&run.id))
                     .map(|(at, _)| at)
                     .collect();
-                let Some((&oldest, younger)) = inputs.split_last() else { return 1.0 };
+                let (&oldest, younger) = inputs.split_last().expect("a compaction has inputs");
                 let mut merged = RunFilters { tables: vec![TableFilters::default()], ..runs[oldest].clone() };
                 for &at in &inputs {
                     merged.tables[0].entries += runs[at].tables[0].entries;
@@ -108,10 +108,7 @@ impl RunRates {
                 younger.iter().rev().for_each(|&at| drop(runs.remove(at)));
                 let at = oldest - younger.len();
                 let entries = runs[at].tables[0].entries;
-                let settings = match allocation {
-                    Allocation::Uniform => Some(FilterSettings::stored(kind, bits_per_entry)),
-                    _ => filter_plan::for_new(self.choice, &self.asked, tree.shape(), &runs, at),
-                };
+                let settings = self.settings(tree, &mut runs, at);
                 settings.map_or(1.0, |settings| match kind {
                     FilterKind::Elastic => predict(kind, bits_per_entry).fpr,
                     FilterKind::Bloom | FilterKind::Blocked => RunFilter::of(settings, entries).fpr,
@@ -120,25 +117,23 @@ impl RunRates {
         }
     }
 
-    /// Filters that lookups probe, of absent keys and of existing ones, whose newest entries are in
-    /// the memtable and the runs with these probabilities.
-    pub(super) fn probes(&self, rates: &[f64], newest: &[f64]) -> (f64, f64) {
-        if let FilterChoice::Tree { .. } = self.choice {
-            // However many runs there are.
-            return (1.0, 1.0);
-        }
-        let (mut probed, mut present) = (0.0, 0.0);
-        for (rate, part) in rates.iter().zip(&newest[1..]) {
-            probed += if *rate < 1.0 { 1.0 } else { 0.0 };
-            present += part * probed;
-        }
-        (probed, present)
+    /// Returns true if there is one filter for all runs, which each lookup probes once.
+    pub(super) fn is_of_tree(&self) -> bool {
+        matches!(self.choice, FilterChoice::Tree { .. })
     }
 
     /// Gives each run its share of all bits on the ideal curve.
     fn allocate(&mut self, tree: &Tree<'_>, kind: FilterKind, bits_per_entry: f64) {
         let runs = self.runs(tree);
-        let loads: Vec<Load> = runs.iter().map(|run| Load::new(run.tables[0].entries)).collect();
+        let extent = |run: &RunFilters| Extent {
+            runs: 1,
+            bytes: run.bytes,
+            entries: Entries(run.tables[0].entries),
+            seen: None,
+        };
+        let extents: Vec<Extent> = runs.iter().map(extent).collect();
+        let load = |(extent, weight): (&Extent, f64)| Load { entries: extent.entries, weight };
+        let loads: Vec<Load> = extents.iter().zip(self.asked.weights(&extents)).map(load).collect();
         let all: f64 = loads.iter().map(|load| load.entries.0 as f64).sum();
         let is_uniform = matches!(self.choice, FilterChoice::Each { allocation: Allocation::Uniform, .. });
         let bits = if is_uniform { vec![bits_per_entry; loads.len()] } else { ideal(&loads, bits_per_entry * all) };
@@ -158,9 +153,23 @@ impl RunRates {
             .collect();
     }
 
+    /// The filter of a new run, which is at this place among the runs of the tree; `None` for no
+    /// filter.
+    fn settings(&self, tree: &Tree<'_>, runs: &mut [RunFilters], new: usize) -> Option<FilterSettings> {
+        let FilterChoice::Each { kind, bits_per_entry, allocation } = self.choice else { return None };
+        if allocation == Allocation::Uniform {
+            return Some(FilterSettings::stored(kind, bits_per_entry));
+        }
+        // A flush that makes the tree grow goes on to where it does not fill its level.
+        let built = &mut runs[new];
+        while built.level < tree.shape().last() && planner::is_level_full(tree.shape(), built.level, built.bytes.0) {
+            built.level += 1;
+        }
+        filter_plan::for_new(self.choice, &self.asked, tree.shape(), runs, new)
+    }
+
     /// Gives runs that were built since the last call their filters.
     fn build(&mut self, tree: &Tree<'_>) {
-        let FilterChoice::Each { kind, bits_per_entry, allocation } = self.choice else { return };
         let ids: Vec<RunId> = tree.occupancy().runs().map(|(_, run)| run.id).collect();
         self.filters.retain(|id, _| ids.contains(id));
         // Older runs first: younger ones count their bits.
@@ -168,18 +177,7 @@ impl RunRates {
             ids.iter().enumerate().rev().filter(|(_, id)| !self.filters.contains_key(id)).collect::<Vec<_>>()
         {
             let mut runs = self.runs(tree);
-            let settings = if allocation == Allocation::Uniform {
-                Some(FilterSettings::stored(kind, bits_per_entry))
-            } else {
-                // A flush that makes the tree grow goes on to where it does not fill its level.
-                let built = &mut runs[at];
-                while built.level < tree.shape().last()
-                    && planner::is_level_full(tree.shape(), built.level, built.bytes.0)
-                {
-                    built.level += 1;
-                }
-                filter_plan::for_new(self.choice, &self.asked, tree.shape(), &runs, at)
-            };
+            let settings = self.settings(tree, &mut runs, at);
             let entries = runs[at].tables[0].entries;
             let filter = settings.map_or(RunFilter::none(), |settings| RunFilter::built(settings, entries));
             self.filters.insert(*id, filter);
@@ -189,7 +187,6 @@ impl RunRates {
     /// Changes the filters of the present runs as a tree at rest does.
     fn decide(&mut self, tree: &Tree<'_>) {
         self.build(tree);
-        let FilterChoice::Each { .. } = self.choice else { return };
         let runs = self.runs(tree);
         let ids: Vec<RunId> = tree.occupancy().runs().map(|(_, run)| run.id).collect();
         for change in filter_plan::decide(self.choice, &self.asked, tree.shape(), &runs, tree.in_progress().is_empty())

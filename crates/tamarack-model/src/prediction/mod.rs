@@ -39,7 +39,7 @@ use crate::cost::time::{LookupWork, ScanWork, Work};
 use crate::design::Design;
 use crate::filter::FilterChoice;
 use crate::policy::ShapeFamily;
-use crate::simulate::{Keys, Seen, Sought, Tree, Writers};
+use crate::simulate::{Keys, Pace, Seen, Sought, Tree};
 use crate::units::Bytes;
 
 pub use filters::Effort;
@@ -76,15 +76,6 @@ pub struct Question<'a> {
     pub pace: Pace,
 }
 
-/// The speed of compactions beside writers.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Pace {
-    /// All compactions end before the next flush: writers are slow.
-    Settled,
-    /// Writers beside compactions that take time, which may be late.
-    Busy(Writers),
-}
-
 /// The length of a phase of writes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Length {
@@ -112,7 +103,8 @@ pub struct Prediction {
     pub zero_result_probes: Seen,
     /// Filters that a lookup of an existing key probes, each as likely.
     pub existing_probes: Seen,
-    /// Runs of the tree.
+    /// Runs that cover a key, in the mean over all keys: all runs of a tree without compactions in
+    /// progress.
     pub runs: Seen,
     /// Raw bytes of all runs per raw byte of live entries.
     pub space_amplification: Seen,
@@ -175,13 +167,7 @@ pub fn predict_each(
     };
     let before = (tree.report().flushed.as_f64(), tree.report().written_total().as_f64());
     for flush in 0..flushes {
-        match question.pace {
-            Pace::Settled => {
-                tree.rotate_memtable(buffer);
-                tree.settle();
-            }
-            Pace::Busy(writers) => drop(tree.write(&writers, &[buffer])),
-        }
+        tree.fill(buffer, question.pace);
         // The first of those that come to the same moment.
         if flush == 0 || flush * most / flushes != (flush - 1) * most / flushes {
             moments.look(&tree, buffer);
@@ -207,8 +193,7 @@ pub fn loaded<'a>(policy: &'a dyn ShapeFamily, buffer: Bytes, data: Bytes) -> Tr
         let space = Bytes(shape.full_from(shape.last()).0.saturating_sub(tree.occupancy().bytes().0 + 1));
         let fits = |batch: &Bytes| *batch <= left && *batch <= space;
         let batch = batches.take_while(fits).last().unwrap_or(shape.buffer().min(left));
-        tree.rotate_memtable(batch);
-        tree.settle();
+        tree.fill(batch, Pace::Settled);
         left = Bytes(left.0 - batch.0);
     }
     tree
@@ -247,15 +232,20 @@ impl Moments<'_> {
         let met: Vec<Met> = pieces.met(entry);
         let per_block = range::entries_per_block(self.design.block_bytes as f64, entry);
         for (filter, seen) in &mut self.of_filters {
-            // False positives, by the part of the keys that a piece covers.
-            let rates = pieces.weighted(&filter.of_runs(tree), |plan| filter.of_output(tree, plan));
-            let (absent, present) = filter.probes(&rates, &uniform);
-            seen.zero_result_reads.see(rates.iter().sum());
-            seen.existing_reads.see(existing_reads(&rates, &uniform));
-            seen.drawn_reads.see(existing_reads(&rates, &drawn));
+            let rates = pieces.rates(&filter.of_runs(tree), |plan| filter.of_output(tree, plan));
+            let probes: Vec<f64> = rates.iter().map(|rate| if *rate < 1.0 { 1.0 } else { 0.0 }).collect();
+            let block = vec![1.0; rates.len()];
+            seen.zero_result_reads.see(pieces.covered(&rates).sum());
+            seen.existing_reads.see(pieces.until_found(&uniform, &rates, &block));
+            seen.drawn_reads.see(pieces.until_found(&drawn, &rates, &block));
             for (seen, scanned) in seen.scan_reads.iter_mut().zip(self.question.scans) {
                 seen.see(range::blocks(&met, live, *scanned as f64, per_block, self.question.digits));
             }
+            let (absent, present) = if filter.is_of_tree() {
+                (1.0, 1.0)
+            } else {
+                (pieces.covered(&probes).sum(), pieces.until_found(&uniform, &probes, &probes))
+            };
             seen.zero_result_probes.see(absent);
             seen.existing_probes.see(present);
             seen.runs.see(met.iter().map(|met| met.covers).sum());
@@ -268,18 +258,6 @@ impl Moments<'_> {
         let predictions = self.of_filters.into_iter().map(|(_, prediction)| prediction);
         predictions.map(|prediction| Prediction { flushes, write_amplification, ..prediction }).collect()
     }
-}
-
-/// Block reads of a lookup of an existing key, whose newest entry is in the memtable, which costs
-/// no read, or in each of the runs with these probabilities.
-fn existing_reads(rates: &[f64], newest: &[f64]) -> f64 {
-    let mut errors = 0.0;
-    let of_run = |(part, rate): (&f64, &f64)| {
-        let reads = part * (1.0 + errors);
-        errors += rate;
-        reads
-    };
-    newest[1..].iter().zip(rates).map(of_run).sum::<f64>() / newest.iter().sum::<f64>()
 }
 
 impl Prediction {

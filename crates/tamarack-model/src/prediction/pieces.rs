@@ -54,10 +54,30 @@ impl<'a> Pieces<'a> {
         std::iter::once(of_runs[0]).chain(self.pieces.iter().map(of)).collect()
     }
 
-    /// False positive rates times covers, given those of the runs and of outputs.
-    pub(super) fn weighted(&self, of_runs: &[f64], mut of_output: impl FnMut(&CompactionPlan) -> f64) -> Vec<f64> {
-        let of =
-            |piece: &RunPart<'_>| piece.covers * piece.output.map_or_else(|| of_runs[piece.runs[0]], &mut of_output);
+    /// False positive rates of the pieces, given those of the runs and of outputs.
+    pub(super) fn rates(&self, of_runs: &[f64], mut of_output: impl FnMut(&CompactionPlan) -> f64) -> Vec<f64> {
+        let of = |piece: &RunPart<'_>| piece.output.map_or_else(|| of_runs[piece.runs[0]], &mut of_output);
         self.pieces.iter().map(of).collect()
+    }
+
+    /// What each piece costs a lookup of any key, given what it costs one of a key that it covers.
+    pub(super) fn covered(&self, of_pieces: &[f64]) -> impl Iterator<Item = f64> {
+        self.pieces.iter().zip(of_pieces).map(|(piece, cost)| piece.covers * cost)
+    }
+
+    /// The mean cost of a lookup of an existing key, given the probabilities of its newest entry
+    /// ([`Self::divided`]): what it pays in each piece that it misses, and where it ends. It pays
+    /// nothing in the memtable.
+    pub(super) fn until_found(&self, newest: &[f64], missed: &[f64], found: &[f64]) -> f64 {
+        let mut younger = 0.0;
+        let parts = self.covered(missed).zip(found).zip(&newest[1..]);
+        let sum: f64 = parts
+            .map(|((missed, end), part)| {
+                let cost = part * (younger + end);
+                younger += missed;
+                cost
+            })
+            .sum();
+        sum / newest.iter().sum::<f64>()
     }
 }

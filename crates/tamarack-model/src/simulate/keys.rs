@@ -60,7 +60,7 @@ impl Data for Drawn {
 mod tests {
     use std::collections::BTreeSet;
 
-    use tamarack_testing::Random;
+    use tamarack_testing::{Random, Zipf};
 
     use super::*;
     use crate::policy;
@@ -84,15 +84,7 @@ mod tests {
             let policy = policy::parse(words).expect("a policy");
             let mut tree = Tree::new(&policy, Bytes(BUFFER));
             let mut sets: BTreeMap<RunId, BTreeSet<u64>> = BTreeMap::new();
-            let shares: Vec<f64> = (1..=ENTRIES).map(|rank| (rank as f64).powf(-theta)).collect();
-            let all: f64 = shares.iter().sum();
-            let sums: Vec<f64> = shares
-                .iter()
-                .scan(0.0, |sum, share| {
-                    *sum += share / all;
-                    Some(*sum)
-                })
-                .collect();
+            let zipf = Zipf::new(ENTRIES, theta);
             let mut loaded = 0;
             let (mut said, mut real) = (0.0, 0.0);
             // Each key once, in no order: steps of 7919 visit all numbers.
@@ -107,8 +99,7 @@ mod tests {
                             loaded += 1;
                             return (loaded * 7919) % ENTRIES;
                         }
-                        let drawn = random.fraction();
-                        (sums.partition_point(|sum| *sum < drawn) as u64).min(ENTRIES - 1)
+                        zipf.draw(&mut random)
                     })
                     .collect();
                 tree.rotate_memtable(Bytes(BUFFER));

@@ -202,27 +202,36 @@ fn shapes_are_the_formulas() {
         let mut shape = policy.shape(Bytes::ZERO, Bytes(1000));
         while shape.holds() < Bytes(20_000_000) {
             let context = format!("{policy}:\n{shape}");
-            let (all, last) = (shape.capacity().as_f64(), shape.holds().as_f64());
-            // Above the last level, whole buffers; none if they would make no level.
-            if shape.last() > 1 {
-                let above = last * (1.0 - share) / share;
-                assert!(all - last <= above + 1.0 && all - last > above - 1000.0, "{context}");
-            }
-            for level in 1..=shape.last() {
-                let ratio = shape.ratio(level);
-                let least = if level == shape.last() { 1.5 } else { 2.0 };
-                assert!(ratio >= least, "{context}");
-                assert!(level + 1 >= shape.last() || ratio.fract() == 0.0, "{context}");
-                let runs = (regulator * ratio.sqrt()).round().min(ratio.floor()).max(1.0);
-                assert_eq!(f64::from(shape.level(level).runs), runs, "level {level}: {context}");
-            }
-            // The last level grows first, by a quarter.
-            let next = policy.shape(shape.holds(), Bytes(1000));
-            let growth = next.holds().ratio(shape.holds());
-            assert!(growth <= 1.5 && (growth >= 1.2 || shape.holds() < Bytes(20_000)), "{growth}: {context}");
-            shape = next;
+            shape_is_the_formula(&shape, share, regulator, &context);
+            shape = grown(&policy, &shape, &context);
         }
     }
+}
+
+/// The last level's share, whole ratios, and runs rounded and bounded.
+pub(crate) fn shape_is_the_formula(shape: &Shape, share: f64, regulator: f64, context: &str) {
+    let (all, last) = (shape.capacity().as_f64(), shape.holds().as_f64());
+    // Above the last level, whole buffers; none if they would make no level.
+    if shape.last() > 1 {
+        let above = last * (1.0 - share) / share;
+        assert!(all - last <= above + 1.0 && all - last > above - 1000.0, "{context}");
+    }
+    for level in 1..=shape.last() {
+        let ratio = shape.ratio(level);
+        let least = if level == shape.last() { 1.5 } else { 2.0 };
+        assert!(ratio >= least, "{context}");
+        assert!(level + 1 >= shape.last() || ratio.fract() == 0.0, "{context}");
+        let runs = (regulator * ratio.sqrt()).round().min(ratio.floor()).max(1.0);
+        assert_eq!(f64::from(shape.level(level).runs), runs, "level {level}: {context}");
+    }
+}
+
+/// The next shape: the last level grows first, by a quarter.
+pub(crate) fn grown(policy: &dyn ShapeFamily, shape: &Shape, context: &str) -> Shape {
+    let next = policy.shape(shape.holds(), Bytes(1000));
+    let growth = next.holds().ratio(shape.holds());
+    assert!(growth <= 1.5 && (growth >= 1.2 || shape.holds() < Bytes(20_000)), "{growth}: {context}");
+    next
 }
 
 fn default() -> Moose {

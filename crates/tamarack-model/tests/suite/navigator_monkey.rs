@@ -473,15 +473,7 @@ fn bounds_on_one_tree() {
 /// The data of the paper's evaluation: 1 GB in entries of 1 KB, and the memory of its default: 1 MB
 /// and 5 bits for each entry.
 fn evaluation(lookups: f64, updates: f64) -> MonkeySetting {
-    MonkeySetting {
-        workload: Workload::of_parts(lookups, 0.0, 0.0, updates, 0.0).expect("shares"),
-        entries: 1 << 20,
-        entry_bytes: 1 << 10,
-        block_bytes: 1 << 12,
-        memory: Bytes((1 << 20) + (5 << 20) / 8),
-        write_cost: 1.0,
-        read_seconds: 290e-6,
-    }
+    MonkeySetting::evaluation(Workload::of_parts(lookups, 0.0, 0.0, updates, 0.0).expect("shares"))
 }
 
 /// What changes is answered for: keeping the design never costs less, costs what it is priced at,

@@ -5,7 +5,8 @@ use tamarack_model::cost::cache;
 use tamarack_model::design::Design;
 use tamarack_model::device::Device;
 use tamarack_model::navigator::union::{Bounds, Impossible, Request, find};
-use tamarack_model::prediction::{Effort, Length, Pace, Question, Writes, predict_each};
+use tamarack_model::prediction::{Effort, Length, Question, Writes, predict_each};
+use tamarack_model::simulate::Pace;
 use tamarack_model::workload::Workload;
 use tamarack_model::{Bytes, policy};
 

@@ -8,10 +8,10 @@ use tamarack_model::agenda::Contents;
 use tamarack_model::design::Design;
 use tamarack_model::filter::predict as predict_filter;
 use tamarack_model::planner::CompactionPlan;
-use tamarack_model::prediction::{Length, Pace, Prediction, Question, Writes, loaded, predict};
-use tamarack_model::simulate::{Data, Tree, Writers};
+use tamarack_model::prediction::{Length, Prediction, Question, Writes, loaded, predict};
+use tamarack_model::simulate::{Data, Pace, Tree, Writers};
 use tamarack_model::{Bytes, FilterKind, Occupancy, RunId, policy};
-use tamarack_testing::Random;
+use tamarack_testing::{Random, Zipf};
 
 const ENTRIES: u64 = 20_000;
 const BUFFER: u64 = 500;
@@ -89,22 +89,8 @@ fn twin(words: &str, inserts: f64, theta: f64, seed: u64) -> Twin {
     let policy = policy::parse(words).expect("a policy");
     let real = RealKeys::default();
     let mut tree = Tree::new(&policy, Bytes(BUFFER)).holding(real.clone());
-    let shares: Vec<f64> = (1..=ENTRIES).map(|rank| (rank as f64).powf(-theta)).collect();
-    let all: f64 = shares.iter().sum();
-    let sums: Vec<f64> = shares
-        .iter()
-        .scan(0.0, |sum, share| {
-            *sum += share / all;
-            Some(*sum)
-        })
-        .collect();
-    let draw = |random: &mut Random, keys: u64| match theta {
-        0.0 => random.next() % keys,
-        _ => {
-            let drawn = random.fraction();
-            (sums.partition_point(|sum| *sum < drawn) as u64).min(ENTRIES - 1)
-        }
-    };
+    let zipf = Zipf::new(ENTRIES, theta);
+    let draw = |random: &mut Random, keys: u64| if theta == 0.0 { random.below(keys) } else { zipf.draw(random) };
     let mut keys = 0;
     for _ in 0..ENTRIES / BUFFER {
         // Each key once, in no order: steps of 7919 visit all numbers.
@@ -280,7 +266,8 @@ fn compactions_that_take_time() {
         let writes = Writes::Puts { inserts: 0.0, theta: 0.0 };
         predict(&design, &Question { writes, scans: &[1], digits: 256.0, length: Length::Turnovers(2.0), pace })
     };
-    let writers = |offered: f64| Pace::Busy(Writers { offered, buffers: 4, workers: 2, late_max: 16, throttled: true });
+    let writers =
+        |offered: f64| Pace::Beside(Writers { offered, buffers: 4, workers: 2, late_max: 16, throttled: true });
     let [settled, slow, fast] = [Pace::Settled, writers(0.01), writers(1.0)].map(of);
     let near = |a: f64, b: f64| assert!((a / b - 1.0).abs() < 0.05, "{a} {b}");
     near(slow.runs.mean(), settled.runs.mean());
@@ -290,4 +277,14 @@ fn compactions_that_take_time() {
     assert!(fast.runs.mean() > settled.runs.mean() + 1.0, "{} {}", fast.runs.mean(), settled.runs.mean());
     assert!(fast.zero_result_reads.mean() > settled.zero_result_reads.mean());
     assert!(fast.write_amplification <= settled.write_amplification * 1.02);
+    // A lookup probes the filters that cover its key, and reads a block in each run without one.
+    let of = |filter: &str| {
+        let design = Design { filter: filter.parse().expect("a filter"), ..design };
+        let (writes, length) = (Writes::Puts { inserts: 0.0, theta: 0.0 }, Length::Turnovers(2.0));
+        predict(&design, &Question { writes, scans: &[1], digits: 256.0, length, pace: writers(1.0) })
+    };
+    let [none, uniform] = ["none", "bloom:bits=8,allocation=uniform"].map(of);
+    assert_eq!((none.zero_result_reads, none.zero_result_probes.most), (none.runs, 0.0));
+    assert_eq!((uniform.zero_result_probes, uniform.runs), (uniform.runs, none.runs));
+    assert!(uniform.existing_probes.mean() > 1.0 && uniform.existing_probes.most < uniform.runs.most, "{uniform:?}");
 }

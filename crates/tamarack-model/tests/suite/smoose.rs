@@ -1,26 +1,14 @@
 //! SMOOSE's search against brute force, and beside MOOSE on the published workloads; and the policy
 //! of its name.
 
-use tamarack_model::navigator::smoose::{self, OperationCosts, SmooseDesign, SmooseTask};
+use tamarack_model::navigator::smoose::{self, OperationCosts, SmooseDesign, SmooseTask, WORKLOADS};
 use tamarack_model::policy::structure::LevelCost;
 use tamarack_model::policy::{self, Moose, Policy, ShapeFamily, Smoose};
 use tamarack_model::workload::Workload;
 use tamarack_model::{Bytes, Shape};
 use tamarack_testing::{Random, seeds};
 
-/// MOOSE, Table 4: scans, updates and lookups in percent.
-const WORKLOADS: [(char, [f64; 3]); 10] = [
-    ('A', [98.0, 1.0, 1.0]),
-    ('B', [1.0, 98.0, 1.0]),
-    ('C', [1.0, 1.0, 98.0]),
-    ('D', [49.0, 2.0, 49.0]),
-    ('E', [2.0, 49.0, 49.0]),
-    ('F', [49.0, 49.0, 2.0]),
-    ('G', [40.0, 40.0, 20.0]),
-    ('H', [40.0, 20.0, 40.0]),
-    ('I', [20.0, 40.0, 40.0]),
-    ('J', [33.0, 33.0, 33.0]),
-];
+use super::moose::{grown, shape_is_the_formula};
 
 /// Memtables of one byte, which makes sizes numbers of memtables.
 fn task(buffers: u64, [ranges, updates, lookups]: [f64; 3], bits_per_entry: f64, entries_per_block: f64) -> SmooseTask {
@@ -313,28 +301,14 @@ fn shapes_of_the_policy() {
         let mut shape = policy.shape(Bytes::ZERO, Bytes(1000));
         while shape.holds() < Bytes(20_000_000) {
             let context = format!("{policy}:\n{shape}");
-            let (all, last) = (shape.capacity().as_f64(), shape.holds().as_f64());
-            if shape.last() > 1 {
-                let above = last * (1.0 - share) / share;
-                assert!(all - last <= above + 1.0 && all - last > above - 1000.0, "{context}");
-            }
-            for level in 1..=shape.last() {
-                let ratio = shape.ratio(level);
-                assert!(ratio >= if level == shape.last() { 1.5 } else { 2.0 }, "{context}");
-                assert!(level + 1 >= shape.last() || ratio.fract() == 0.0, "{context}");
-                let runs = (regulator * ratio.sqrt()).round().min(ratio.floor()).max(1.0);
-                assert_eq!(f64::from(shape.level(level).runs), runs, "level {level}: {context}");
-            }
+            shape_is_the_formula(&shape, share, regulator, &context);
             let of_levels = |shape: &Shape| -> f64 {
                 (1..=shape.last()).map(|level| level_cost(shape.ratio(level), Some((range, update)))).sum()
             };
             let moose = Moose::new(share, regulator).expect("a policy").with_last(shape.holds().0 / 1000, Bytes(1000));
             assert!(of_levels(&shape) <= of_levels(&moose) * (1.0 + 1e-9), "{context}MOOSE:\n{moose}");
             cheaper += u32::from(of_levels(&shape) < of_levels(&moose) * 0.99);
-            let next = policy.shape(shape.holds(), Bytes(1000));
-            let growth = next.holds().ratio(shape.holds());
-            assert!(growth <= 1.5 && (growth >= 1.2 || shape.holds() < Bytes(20_000)), "{growth}: {context}");
-            shape = next;
+            shape = grown(&policy, &shape, &context);
         }
     }
     assert!(cheaper > 50, "by a hundredth or more in {cheaper} shapes");
