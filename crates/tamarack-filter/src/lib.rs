@@ -122,6 +122,7 @@ mod filter;
 pub mod fuzz;
 mod lines;
 mod set;
+mod word;
 
 pub use builder::Builder;
 pub use bytes::{DecodeError, kind_to_number};
@@ -132,3 +133,4 @@ pub use elastic::UNIT_BYTES;
 pub use filter::{Filter, Size};
 pub use set::{DigestChunks, DigestSet, SetError};
 pub use tamarack_model::FilterKind;
+pub use word::WordPlace;

@@ -273,7 +273,7 @@ impl Replay {
         Self {
             memtable_bytes,
             memory_max,
-            active: Arc::new(Memtable::on(account)),
+            active: Arc::new(Memtable::on(account, memtable_bytes)),
             immutable: Vec::new(),
             last,
             entries: 0,
@@ -290,7 +290,7 @@ impl Replay {
             && (self.active.raw_bytes() + entry.raw_bytes() > self.memtable_bytes
                 || self.active.used_bytes() > self.memory_max)
         {
-            let next = Arc::new(self.active.another());
+            let next = Arc::new(self.active.another(self.memtable_bytes));
             let memtable = std::mem::replace(&mut self.active, next);
             self.immutable.insert(0, Arc::new(ImmutableMemtable { memtable, last: self.last }));
         }

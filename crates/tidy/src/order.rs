@@ -149,7 +149,7 @@ const LAYERS: &[Layer] = &[
         may_use: &["tamarack-model", "tamarack-testing"],
         modules: &[
             "lib", "fuzz", "chucky", "builder", "bytes", "filter", "set", "elastic", "blocked", "bloom", "lines",
-            "digest",
+            "word", "digest",
         ],
     },
     Layer {

@@ -52,7 +52,8 @@ pub(super) struct Arena {
     newest: AtomicPtr<Chunk>,
     /// Bytes of all chunks.
     allocated_bytes: AtomicU64,
-    /// The charge for all chunks. The lock is held while a chunk is added.
+    /// The charge for all chunks, and what lies beside them. Its lock is held while a chunk is
+    /// added.
     charge: Mutex<Charge>,
 }
 
@@ -109,12 +110,17 @@ impl Arena {
         self.allocated_bytes.load(Ordering::Relaxed)
     }
 
+    /// Charges memory that somebody else has allocated and frees together with this.
+    pub(super) fn charge_beside(&self, bytes: usize) {
+        self.charge.lock().grow(bytes);
+    }
+
     /// Charges the chunks to another part of the account.
     pub(super) fn charge_to(&self, part: MemoryPart) {
         self.charge.lock().move_to(part);
     }
 
-    /// Bytes of all chunks without what is free in the current ones.
+    /// [`allocated_bytes`](Self::allocated_bytes) without what is free in the current chunks.
     pub(super) fn used_bytes(&self) -> u64 {
         let free = |current: &AtomicPtr<Chunk>| {
             let chunk = NonNull::new(current.load(Ordering::Acquire));

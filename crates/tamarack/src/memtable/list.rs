@@ -70,11 +70,12 @@ impl List {
         &self.arena
     }
 
-    /// Adds `entry`. `number` differs between inserts and determines the node's height.
+    /// Adds `entry`. `number` differs between inserts and determines the node's height. Calls
+    /// `before_link` once its place is known, before others can see it.
     ///
     /// # Panics
     /// If there is an entry with this key and sequence, or if a part of the entry is too large.
-    pub(super) fn insert(&self, entry: Entry<'_>, number: u64) {
+    pub(super) fn insert(&self, entry: Entry<'_>, number: u64, before_link: impl FnOnce()) {
         let height = height_of(number);
         let node = Node::write(&self.arena, entry, height);
         let place = SearchPosition::new(entry.key, entry.sequence);
@@ -96,6 +97,7 @@ impl List {
         if height > self.height.load(Ordering::Relaxed) {
             self.height.fetch_max(height, Ordering::Relaxed);
         }
+        before_link();
         for (level, tower) in before.iter_mut().enumerate().take(height) {
             *tower = self.link(node, &place, level, *tower);
         }

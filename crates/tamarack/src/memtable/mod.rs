@@ -6,10 +6,13 @@
 //! is flushed as a run, and is dropped as a whole.
 //!
 //! ```text
-//!   insert ──► counts ──► arena: a node with a copy of the entry ──► list: linked into entry order
-//!   get, cursor ◄──────────────────────────────────────────────────────┘
+//!   insert ──► filter ──► arena: a node with a copy of the entry ──► list: linked into entry order
+//!                │                                                     │
+//!   get ◄────────┴─────────────────────────────────────────────────────┤
+//!   cursor ◄───────────────────────────────────────────────────────────┘
 //! ```
 //!
+//! - `filter`: says of most keys that the memtable lacks that it does, for one cache line.
 //! - `arena`: chunks of memory, allocated from with one atomic addition.
 //! - `node`: the layout of an entry, and why its links can be read without locks.
 //! - `list`: the skip list that orders the nodes.
@@ -43,6 +46,7 @@
 
 mod arena;
 mod cursor;
+mod filter;
 mod list;
 mod node;
 mod pinned;
@@ -59,12 +63,14 @@ pub use pinned::PinnedValue;
 
 use crate::entry::{Entry, EntryKind, Query};
 use crate::memory::{Account, Charge, MemoryPart};
+use filter::MemtableFilter;
 use list::List;
 use node::SearchPosition;
 
 /// The sorted in-memory write buffer: an ordered set of entries that grows until it is dropped.
 #[derive(Debug)]
 pub struct Memtable {
+    filter: MemtableFilter,
     list: List,
     counts: Counts,
     account: Option<Arc<Account>>,
@@ -80,20 +86,21 @@ struct Counts {
 }
 
 impl Memtable {
-    /// Makes an empty memtable without memory and without an account.
+    /// Makes an empty memtable without memory and without an account, for about 1 MiB of entries.
     pub fn new() -> Self {
-        Self::charged(None)
+        Self::charged(None, 1 << 20)
     }
 
-    /// Makes an empty memtable whose memory is charged to `account` as long as it is alive.
-    pub fn on(account: &Arc<Account>) -> Self {
-        Self::charged(Some(account.clone()))
+    /// Makes an empty memtable for about so many raw bytes of entries. Its memory is charged to
+    /// `account` as long as it is alive.
+    pub fn on(account: &Arc<Account>, raw_bytes: u64) -> Self {
+        Self::charged(Some(account.clone()), raw_bytes)
     }
 
-    /// Makes an empty memtable on the same account.
+    /// Makes an empty memtable for about so many raw bytes of entries, on the same account.
     #[must_use]
-    pub fn another(&self) -> Self {
-        Self::charged(self.account.clone())
+    pub fn another(&self, raw_bytes: u64) -> Self {
+        Self::charged(self.account.clone(), raw_bytes)
     }
 
     /// The account that its memory is charged to.
@@ -101,10 +108,11 @@ impl Memtable {
         self.account.as_ref()
     }
 
-    fn charged(account: Option<Arc<Account>>) -> Self {
+    fn charged(account: Option<Arc<Account>>, raw_bytes: u64) -> Self {
         let zero = || AtomicU64::new(0);
         let counts = Counts { entries: zero(), tombstones: zero(), raw_bytes: zero() };
-        Self { list: List::new(Charge::to(account.as_ref(), MemoryPart::Memtables, 0)), counts, account }
+        let list = List::new(Charge::to(account.as_ref(), MemoryPart::Memtables, 0));
+        Self { filter: MemtableFilter::new(raw_bytes), list, counts, account }
     }
 
     /// Inserts a copy of `entry`. Any thread may call this at any time, concurrently with reads.
@@ -114,13 +122,17 @@ impl Memtable {
     /// bytes, the value is longer than 1 GiB, or the sequence is larger than
     /// [`Sequence::MAX`](crate::entry::Sequence::MAX).
     pub fn insert(&self, entry: Entry<'_>) {
+        let word = self.filter.word_of(entry.key, |bytes| self.list.arena().charge_beside(bytes));
         let number = self.counts.add(&entry);
-        self.list.insert(entry, number);
+        self.list.insert(entry, number, || word.add());
     }
 
     /// Calls `visit` with the versions of the query's key up to its sequence, youngest first, until
     /// it breaks. The entry at which it does is noted as looked up.
     pub fn get<'b>(&'b self, query: Query<'_>, visit: &mut dyn FnMut(Entry<'b>) -> ControlFlow<()>) -> ControlFlow<()> {
+        if !self.filter.may_have(query.digest()) {
+            return ControlFlow::Continue(());
+        }
         let mut at = self.list.at_or_after(&SearchPosition::new(query.key(), query.sequence()));
         while let Some(node) = at.filter(|node| node.key() == query.key()) {
             if visit(node.entry()).is_break() {
@@ -162,15 +174,15 @@ impl Memtable {
         self.counts.raw_bytes.load(Ordering::Relaxed)
     }
 
-    /// The bytes allocated for entries: all chunks, including what is free in the last.
+    /// The bytes allocated for filter and entries: all chunks, including what is free in the last.
     pub fn memory_bytes(&self) -> u64 {
-        self.list.arena().allocated_bytes()
+        self.list.arena().allocated_bytes() + self.filter.memory_bytes()
     }
 
-    /// The bytes that entries take with their links: [`Memtable::memory_bytes`] without what is
+    /// The bytes in use by filter, entries and links: [`Memtable::memory_bytes`] without what is
     /// free in the last chunks.
     pub fn used_bytes(&self) -> u64 {
-        self.list.arena().used_bytes()
+        self.list.arena().used_bytes() + self.filter.memory_bytes()
     }
 
     /// Records that its entries are in tables: from now on only readers keep its memory.

@@ -212,13 +212,13 @@ impl Tree {
     }
 
     /// Rotates the memtable: makes the active one, whose last sequence is `last`, immutable and
-    /// opens a new one, which is returned. Only between commit groups.
-    pub fn rotate_memtable(&self, last: Sequence) -> Arc<Memtable> {
+    /// opens a new one for about `raw_bytes`, which is returned. Only between commit groups.
+    pub fn rotate_memtable(&self, last: Sequence, raw_bytes: u64) -> Arc<Memtable> {
         let replacing = self.replacing.lock();
         let state = self.present();
         let youngest = state.immutable.first();
         assert!(youngest.is_none_or(|immutable| immutable.last <= last), "rotated at {last:?}, after {youngest:?}");
-        let active = Arc::new(state.active.another());
+        let active = Arc::new(state.active.another(raw_bytes));
         let immutable = Arc::new(ImmutableMemtable { memtable: state.active.clone(), last });
         let immutable = [immutable].into_iter().chain(state.immutable.iter().cloned()).collect();
         let replaced = self.publish(State { active: active.clone(), immutable, ..state });
@@ -311,7 +311,7 @@ mod tests {
     fn put_and_rotate(tree: &Tree, sequence: u64) {
         let entry = Entry { key: b"oak", sequence: Sequence(sequence), kind: EntryKind::Put, value: b"" };
         tree.pin().active.insert(entry);
-        tree.rotate_memtable(Sequence(sequence));
+        tree.rotate_memtable(Sequence(sequence), 1 << 20);
     }
 
     fn waiting(tree: &Tree) -> Vec<u64> {

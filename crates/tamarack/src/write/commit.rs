@@ -643,7 +643,8 @@ impl CommitQueue {
 
     fn rotate_under_lead(&self, lead: &mut Lead) -> Result<()> {
         self.begin_segment(lead.next)?;
-        lead.memtable = self.tree.rotate_memtable(Sequence(lead.next.0 - 1));
+        let raw_bytes = self.memtable_bytes.load(Ordering::Relaxed);
+        lead.memtable = self.tree.rotate_memtable(Sequence(lead.next.0 - 1), raw_bytes);
         lead.filled_bytes = 0;
         if let Some(reserve) = &self.settings.reserve {
             // Writers may be far ahead of flushes, which look at the space as well.
