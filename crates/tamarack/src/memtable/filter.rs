@@ -99,7 +99,9 @@ mod tests {
         assert_eq!(filter.memory_bytes(), 0);
         for number in 0..entries {
             filter
-                .slot(&number.to_be_bytes(), |bytes| assert_eq!((number, bytes as u64 / 8), (0, 116 * entries / 512)))
+                .word_of(&number.to_be_bytes(), |bytes| {
+                    assert_eq!((number, bytes as u64 / 8), (0, 116 * entries / 512))
+                })
                 .add();
         }
         assert!((0..entries).all(|number| filter.may_have(digest(number))));
