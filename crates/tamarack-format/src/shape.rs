@@ -4,14 +4,16 @@
 //! policy leveling:T=10
 //! filter blocked:bits=10,allocation=monkey
 //! space 1.5
+//! +decision leveling:T=5 to leveling:T=10: 90 % scans …
 //! buffer 32MiB
 //! level 320MiB in 1 run
 //! level 3200MiB in 1 run
 //! ```
 //!
 //! The **design** consists of the specifications of the policy and of the filters, the upper bound
-//! on space amplification (left out: none), and the memtable's size, which the shape contains. The
-//! current shape begins at `buffer`.
+//! on space amplification (left out: none), and the memtable's size, which the shape contains. What
+//! the navigator has decided about it stands there as well, in words. The current shape begins at
+//! `buffer`.
 //!
 //! `tamarack-model` parses all specifications. An unknown one was written by a newer version, which
 //! is distinguished from damage. A line that begins with `+` may be skipped.
@@ -25,6 +27,9 @@ use tamarack_model::policy::{self, Policy};
 
 use crate::edit::ShapeBlob;
 
+/// The beginning of the line of a decision. Versions that do not know it pass over it.
+const DECISION: &str = "+decision ";
+
 /// The only encoding there is.
 const KIND_TEXT: u32 = 1;
 
@@ -37,6 +42,8 @@ pub struct TreeDesign {
     pub filter: FilterChoice,
     /// The upper bound on space amplification, if there is one.
     pub space_bound: Option<SpaceBound>,
+    /// The navigator's last decisions, in the order of time: a line of text each.
+    pub decisions: Vec<String>,
     /// The current shape; its buffer is the size of memtables.
     pub shape: Shape,
 }
@@ -53,9 +60,10 @@ pub enum ShapeError {
 impl TreeDesign {
     /// Encodes the design.
     pub fn encode(&self) -> ShapeBlob {
-        let Self { policy, filter, space_bound, shape } = self;
+        let Self { policy, filter, space_bound, decisions, shape } = self;
         let space = space_bound.map_or_else(String::new, |bound| format!("space {}\n", bound.most()));
-        let text = format!("policy {policy}\nfilter {filter}\n{space}{shape}");
+        let decisions: String = decisions.iter().flat_map(|words| [DECISION, words, "\n"]).collect();
+        let text = format!("policy {policy}\nfilter {filter}\n{space}{decisions}{shape}");
         ShapeBlob { kind: KIND_TEXT, bytes: Arc::from(text.into_bytes()) }
     }
 
@@ -68,6 +76,7 @@ impl TreeDesign {
             return Err(ShapeError::Newer(format!("the tree's design has encoding {}", blob.kind)));
         }
         let text = std::str::from_utf8(&blob.bytes).map_err(|error| ShapeError::Malformed(error.to_string()))?;
+        let decisions = text.lines().filter_map(|line| Some(line.strip_prefix(DECISION)?.to_owned())).collect();
         let mut lines = text.lines().filter(|line| !line.starts_with('+')).peekable();
         let mut line =
             |key: &str| lines.next_if(|line| line.split(' ').next() == Some(key)).map(|line| &line[key.len()..]);
@@ -85,7 +94,7 @@ impl TreeDesign {
         }
         let shape: String = lines.flat_map(|line| [line, "\n"]).collect();
         let shape = shape.parse().map_err(|error| ShapeError::Malformed(format!("{error}")))?;
-        Ok(Self { policy: Arc::from(policy), filter, space_bound, shape })
+        Ok(Self { policy: Arc::from(policy), filter, space_bound, decisions, shape })
     }
 }
 
@@ -106,14 +115,22 @@ mod tests {
             ("garnering:T=2,c=0.8,first=4", "bloom:bits=5,allocation=observed", Some(4.0 / 3.0)),
             ("moose:last=0.8,k=1", "elastic:bits=10", Some(1e9)),
             ("qlsm-bush:T=2,X=2", "none", None),
+            ("auto:qlsm-bush:T=2,X=2", "none", Some(2.0)),
         ] {
             let policy: Arc<Policy> = Arc::new(policy::parse(specification).expect(specification));
             let shape = policy.shape(Bytes(1 << 30), Bytes(1 << 20));
             let (filter, space_bound) = (filter.parse().expect(filter), space.and_then(SpaceBound::new));
-            let blob = TreeDesign { policy, filter, space_bound, shape: shape.clone() }.encode();
+            let decisions = match space_bound {
+                Some(_) => vec!["first: 10 % → 5 %".to_owned(), "second".to_owned()],
+                None => Vec::new(),
+            };
+            let shape_before = shape.clone();
+            let blob =
+                TreeDesign { policy, filter, space_bound, decisions: decisions.clone(), shape: shape_before }.encode();
             let again = TreeDesign::decode(&blob).expect(specification);
             assert_eq!((again.policy.to_string(), &again.shape), (specification.to_owned(), &shape));
             assert_eq!((again.filter, again.space_bound.map(|bound| bound.most())), (filter, space));
+            assert_eq!(again.decisions, decisions);
             assert_eq!(again.encode(), blob);
         }
     }

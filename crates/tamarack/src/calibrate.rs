@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! directory ──▶ storage ───▶ times of reads, writes, syncs ─┐
-//!                                                           ├──▶ Device ──▶ stored: CALIBRATION
+//!                                                           ├──▶ Device ──▶ CALIBRATION
 //! memory ─────▶ processor ─▶ times of the engine's own code ┘
 //! ```
 //!
@@ -10,7 +10,7 @@
 //!   where the file system can.
 //! * [`processor`] calls hash, filters, index and blocks as a lookup does, and uses a database in
 //!   memory for what only a whole one does: puts, scans, compactions.
-//! * [`stored`] keeps the figures in the directory of a database.
+//! * [`calibration`](crate::calibration) keeps the figures in the directory of a database.
 //!
 //! Each figure is the median of several rounds, so that a pause of the machine in some of them does
 //! no harm. Other work on the machine does: a calibration measures what it leaves.
@@ -24,12 +24,11 @@
 //! Where the clock stands still, as the simulator's may, every time is one nanosecond: figures are
 //! above 0 on any environment.
 //!
-//! Tests: below (`stored`), and `tests/suite/calibration.rs`.
+//! Tests: `calibration`, and `tests/suite/calibration.rs`.
 
 mod processor;
 mod rounds;
 mod storage;
-mod stored;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -37,6 +36,7 @@ use std::time::Duration;
 use tamarack_env::Env;
 use tamarack_model::device::{DEVICE_FIGURES, Device};
 
+use crate::calibration;
 use crate::directory::Listing;
 use crate::engine::{not_a_directory, take_lock};
 use crate::error::{Error, Result};
@@ -101,7 +101,7 @@ impl Options {
         let env = self.resolve()?.env;
         let listing = listing(&*env, dir.as_ref())?;
         let is_there = listing.files().any(|file| file == FileName::Calibration);
-        is_there.then(|| stored::load(&*env, dir.as_ref())).transpose()
+        is_there.then(|| calibration::load(&*env, dir.as_ref())).transpose()
     }
 }
 
@@ -139,7 +139,7 @@ fn calibrate(
     };
     let device = rounded(device);
     device.check().unwrap_or_else(|error| panic!("every figure is measured: {error}"));
-    let stored = is_database.then(|| stored::store(env, dir, &device)).transpose()?;
+    let stored = is_database.then(|| calibration::store(env, dir, &device)).transpose()?;
     Ok(Calibration { device, direct_alignment: storage.direct_alignment, data_bytes: storage.data_bytes, stored })
 }
 

@@ -76,6 +76,7 @@ impl Stats {
         let lookups = engine.tree.lookups.sums();
         Self {
             policy: policy.to_string(),
+            decisions: engine.controller.as_ref().map_or_else(Vec::new, |controller| controller.decisions()),
             memtable_capacity_bytes: shape.buffer().0,
             memtables: state
                 .memtables()
@@ -111,6 +112,7 @@ impl Stats {
             reads: engine.tables.storage().counters().get(),
             filter_bytes: engine.tables.filter_bytes(),
             lookups,
+            scans: engine.tree.lookups.scans(),
             lookups_sampled: engine.tree.lookups.sampled(),
             latencies: engine.tree.lookups.latencies().get(),
             ..Self::counted(counters)

@@ -18,8 +18,9 @@ use crate::format::edit::{Change, Key, KeyRange};
 use crate::ingest::Ingest;
 use crate::mistake::{self, Mistake};
 use crate::open;
-use crate::options::{Options, keeps_digests, parse_filter, parse_policy};
+use crate::options::{Options, parse_filter, parse_policy};
 use crate::read::{Scan, Snapshot, Value, get, multi_get};
+use crate::redesign::begun;
 use crate::repair::{self, Examination, VerifyReport};
 use crate::stats::Stats;
 use crate::write::{Batch, Durability, KEY_BYTES_MAX, Write};
@@ -372,6 +373,9 @@ impl Db {
     ///
     /// [`Db::estimate_reshape`] predicts the cost of either.
     ///
+    /// With `auto`, the navigator goes on from the present policy: it changes policy, memtables and
+    /// filters as the workload changes, until another policy is given.
+    ///
     /// ```
     /// # let env = tamarack_env::MemoryEnv::new(1);
     /// # let advanced = tamarack::AdvancedOptions::new().env(env).memtable_bytes(4000);
@@ -393,10 +397,10 @@ impl Db {
     /// [`Error::InvalidArgument`] for an invalid specification; [`Error::Io`] if storage fails, and
     /// nothing has changed; [`Error::Stopped`] if writing has stopped.
     pub fn set_policy(&self, policy: impl Into<String>) -> Result<()> {
-        let policy = parse_policy(&policy.into())?;
-        let _changing = self.engine.design.lock();
-        let shape = self.engine.scheduler.set_policy(policy)?;
-        self.engine.set_memtable_bytes(shape.buffer().0);
+        self.engine.redesign.set_policy(&*parse_policy(&policy.into())?)?;
+        if let Some(controller) = &self.engine.controller {
+            controller.wake();
+        }
         Ok(())
     }
 
@@ -437,7 +441,8 @@ impl Db {
     /// [`Error::InvalidArgument`] for an invalid specification, and for more bytes than a million
     /// memtables.
     pub fn estimate_reshape(&self, policy: impl Into<String>, arriving_bytes: u64) -> Result<ReshapeEstimate> {
-        self.engine.scheduler.estimate_reshape(&*parse_policy(&policy.into())?, Bytes(arriving_bytes))
+        let policy = begun(&*parse_policy(&policy.into())?, Some(&self.engine.scheduler.shape().0));
+        self.engine.scheduler.estimate_reshape(&policy, Bytes(arriving_bytes))
     }
 
     /// Changes the filters of tables. The choice is stored with the database and outlives closing.
@@ -452,8 +457,16 @@ impl Db {
     /// [`Error::InvalidArgument`] for an invalid specification; [`Error::Stopped`] if writing has
     /// stopped.
     pub fn set_filter(&self, specification: &str) -> Result<()> {
-        let choice = parse_filter(specification)?;
-        self.engine.scheduler.set_filter(choice, keeps_digests(choice, self.engine.filter_digests))
+        self.engine.redesign.set_filter(parse_filter(specification)?)
+    }
+
+    /// Returns the last changes of the design that the navigator has made, each in a line: the
+    /// design before and after it, the operations that it followed from, the predicted times, and
+    /// what the change was expected to take. They are stored with the design. Empty unless the
+    /// policy is or was `auto`; [`crate::Stats::decisions`] has the figures of those since opening,
+    /// and of decisions to change nothing.
+    pub fn design_history(&self) -> Vec<String> {
+        self.engine.scheduler.decisions()
     }
 
     /// Blocks until no filter rebuild is running or pending. With writers that do not pause it may

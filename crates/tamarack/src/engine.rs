@@ -8,21 +8,22 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tamarack_env::sync::Mutex;
 use tamarack_env::{Env, Lock, Worker};
 
 use crate::cache::BlockCache;
 use crate::compaction::Scheduler;
+use crate::controller::Controller;
 use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::format::names::FileName;
 use crate::journal::Dropped;
 use crate::memory::Account;
+use crate::redesign::Redesign;
 use crate::stats::Counters;
 use crate::tree::manifest::Manifest;
 use crate::tree::state::Tree;
 use crate::tree::table_file::TableFiles;
-use crate::wal::{self, Wal};
+use crate::wal::Wal;
 use crate::write::{CommitQueue, Durability, IntervalSync, Reserve};
 
 /// The parts of an open database.
@@ -30,22 +31,21 @@ pub(crate) struct Engine {
     pub(crate) env: Arc<dyn Env>,
     pub(crate) dir: Arc<Path>,
     pub(crate) durability: Durability,
-    /// True if new tables store digests while filters are on.
-    pub(crate) filter_digests: bool,
-    /// Locked while the policy changes: the shape, and what [`Engine::set_memtable_bytes`] sets,
-    /// change together.
-    pub(crate) design: Mutex<()>,
     pub(crate) database: Arc<Database>,
     pub(crate) tree: Arc<Tree>,
     pub(crate) wal: Arc<Wal>,
     pub(crate) manifest: Arc<Manifest>,
     pub(crate) tables: Arc<TableFiles>,
-    pub(crate) commits: CommitQueue,
+    pub(crate) commits: Arc<CommitQueue>,
     pub(crate) account: Arc<Account>,
     pub(crate) cache: Arc<BlockCache>,
     pub(crate) scheduler: Arc<Scheduler>,
     pub(crate) interval: Arc<IntervalSync>,
     pub(crate) reserve: Arc<Reserve>,
+    pub(crate) redesign: Arc<Redesign>,
+    /// Changes the design while the policy is automatic; `None` if the database is open for
+    /// reading only.
+    pub(crate) controller: Option<Arc<Controller>>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) recovery: RecoveryReport,
     /// Workers; read-only, only the one that calls the listener.
@@ -69,17 +69,10 @@ impl Engine {
         self.commits.wait_for_flushes()
     }
 
-    /// Tells everybody whom it concerns the capacity of memtables, in raw bytes: those who fill
-    /// them, and who keep memory, space on the disk and pieces of the WAL for them.
-    pub(crate) fn set_memtable_bytes(&self, bytes: u64) {
-        self.commits.set_memtable_bytes(bytes);
-        self.account.set_memtable_bytes(bytes);
-        self.wal.set_allocate_bytes(wal::reserved_bytes(bytes));
-        self.reserve.set_memtable_bytes(bytes);
-        self.reserve.look();
-    }
-
     pub(crate) fn stop_workers(&self) {
+        if let Some(controller) = &self.controller {
+            controller.give_up();
+        }
         for worker in &self.workers {
             worker.stop();
         }

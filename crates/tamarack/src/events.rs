@@ -20,6 +20,7 @@ use tamarack_env::sync::{Mutex, Rank};
 use tamarack_env::{Env, Progress, Work, Worker};
 
 use crate::error::Error;
+use crate::stats::DecisionStats;
 
 /// An event of background work or storage. Raw bytes are those of entries: key, value, and 8 for
 /// each entry.
@@ -127,6 +128,12 @@ pub enum Event {
     WritingStopped {
         /// The cause.
         error: Error,
+    },
+    /// The navigator has searched for a better design, because the policy is `auto`; it has changed
+    /// the present one, or kept it.
+    DesignDecided {
+        /// The decision, with its reason and the figures that it rests on.
+        decision: DecisionStats,
     },
     /// Events were dropped here, because the listener did not keep up.
     Missed {

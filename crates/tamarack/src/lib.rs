@@ -85,9 +85,11 @@
 mod admission;
 mod cache;
 mod calibrate;
+mod calibration;
 mod checkpoint;
 mod collect;
 mod compaction;
+mod controller;
 mod cuckoo;
 mod database;
 mod db;
@@ -134,11 +136,13 @@ pub mod policy {
     //! ```
 
     pub use tamarack_model::policy::{
-        Custom, Dostoevsky, Garnering, LazyLeveling, Leveling, Moose, Policy, PolicyError, QlsmBush, Smoose, Tiering,
+        Auto, Custom, Dostoevsky, Garnering, LazyLeveling, Leveling, Moose, Policy, PolicyError, QlsmBush, Smoose,
+        Tiering,
     };
     pub use tamarack_model::{Bytes, Level, Shape, ShapeError};
 }
 mod read;
+mod redesign;
 mod repair;
 mod stats;
 #[doc(hidden)]
@@ -162,8 +166,9 @@ pub use policy::Policy;
 pub use read::{Scan, Snapshot, Value};
 pub use repair::{Lost, RepairReport, Replaced, VerifyReport};
 pub use stats::{
-    DiskStats, Figure, JobStats, LOOKUPS_PER_SAMPLE, LatencyStats, LevelStats, LookupCounts, MemoryStats,
-    MemtableStats, Percentiles, ReadStats, ReaderStats, RunLookups, RunStats, SpaceStats, Statistic, Stats,
+    DecisionStats, DiskStats, Figure, JobStats, LOOKUPS_PER_SAMPLE, LatencyStats, LevelStats, LookupCounts,
+    MemoryStats, MemtableStats, Percentiles, ReadStats, ReaderStats, RunLookups, RunStats, ScanCounts, SpaceStats,
+    Statistic, Stats,
 };
 pub use tamarack_format::block::Compression;
 pub use tamarack_model::device::{Device, DeviceError, ProbeSeconds};

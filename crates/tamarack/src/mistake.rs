@@ -54,6 +54,8 @@ pub enum Mistake {
     FilterRareBucketByNumber,
     /// An entry of that filter that goes after an equal one came does not count as moved.
     FilterEqualEntryUncounted,
+    /// The controller chooses designs at random, and all the time. No answer may depend on it.
+    DesignsAtRandom,
 }
 
 #[cfg(feature = "planted-mistakes")]

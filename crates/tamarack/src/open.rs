@@ -20,14 +20,17 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tamarack_env::sync::{Mutex, Rank};
 use tamarack_env::{Env, Lock, Work, Worker};
 use tamarack_model::Shape;
+use tamarack_model::device::Device;
+use tamarack_model::policy::{Auto, Policy};
 
 use crate::cache::BlockCache;
+use crate::calibration;
 use crate::compaction::{
     self, FilterWorker, OutputContext, OutputSettings, Scheduler, SchedulerParts, SchedulerSettings, WorkerGroup,
 };
+use crate::controller::{Controller, ControllerParts, ControllerSettings};
 use crate::database::Database;
 use crate::directory::Listing;
 use crate::engine::{Engine, RecoveryReport, no_database, not_a_directory, share_lock, take_lock};
@@ -40,7 +43,8 @@ use crate::format::names::FileName;
 use crate::format::shape::TreeDesign;
 use crate::memory::Account;
 use crate::memtable::Memtable;
-use crate::options::{DEFAULT_POLICY, Kept, Resolved, parse_policy};
+use crate::options::{Kept, Resolved};
+use crate::redesign::{Redesign, begun};
 use crate::stats::Counters;
 use crate::step;
 use crate::table::{Table, TableStorage};
@@ -424,7 +428,7 @@ fn assemble(dir: &Path, options: &Resolved, parts: RecoveredParts) -> Result<Eng
         large_reads: tables.storage().large_reads().clone(),
         reserve: Some(reserve.clone()),
     };
-    let commits = CommitQueue::new(
+    let commits = Arc::new(CommitQueue::new(
         commit_settings,
         env.clone(),
         wal.clone(),
@@ -432,14 +436,19 @@ fn assemble(dir: &Path, options: &Resolved, parts: RecoveredParts) -> Result<Eng
         counters.clone(),
         interval.clone(),
         last,
-    );
-
+    ));
+    let redesign = Arc::new(Redesign::new(
+        scheduler.clone(),
+        commits.clone(),
+        account.clone(),
+        wal.clone(),
+        reserve.clone(),
+        options.filter_digests,
+    ));
     let engine = Engine {
         env,
         dir: dir.into(),
         durability: options.durability,
-        filter_digests: options.filter_digests,
-        design: Mutex::new(Rank::Design, ()),
         database: shared,
         tree,
         wal,
@@ -448,6 +457,8 @@ fn assemble(dir: &Path, options: &Resolved, parts: RecoveredParts) -> Result<Eng
         commits,
         account,
         cache,
+        redesign,
+        controller: None,
         counters,
         recovery: report,
         scheduler,
@@ -455,7 +466,7 @@ fn assemble(dir: &Path, options: &Resolved, parts: RecoveredParts) -> Result<Eng
         reserve,
         workers: Vec::new(),
     };
-    engine.set_memtable_bytes(shape.buffer().0);
+    engine.redesign.set_memtable_bytes(shape.buffer().0);
     Ok(engine)
 }
 
@@ -481,7 +492,51 @@ fn start_background(engine: &mut Engine, options: &Resolved) -> Result<()> {
     filters.wake();
     engine.workers.extend([compacting, syncing, filters]);
     start_collapsing(engine)?;
+    start_controller(engine, options)?;
     start_telling(engine)
+}
+
+/// Starts the worker that changes the design while the policy is automatic.
+fn start_controller(engine: &mut Engine, options: &Resolved) -> Result<()> {
+    let parts = ControllerParts {
+        env: engine.env.clone(),
+        database: engine.database.clone(),
+        tree: engine.tree.clone(),
+        scheduler: engine.scheduler.clone(),
+        commits: engine.commits.clone(),
+        account: engine.account.clone(),
+        cache: engine.cache.clone(),
+        reserve: engine.reserve.clone(),
+        counters: engine.counters.clone(),
+        redesign: engine.redesign.clone(),
+    };
+    let settings = ControllerSettings {
+        device: calibrated(&*engine.env, &engine.dir),
+        block_bytes: options.block_bytes as u64,
+        space_bound: options.space_bound,
+        is_memtable_given: options.is_memtable_given,
+        is_filter_given: !options.keeps.filter,
+    };
+    let controller = Arc::new(Controller::new(parts, settings));
+    let started = engine.env.start("tamarack-controller", controller.clone());
+    let worker = started.map_err(|error| Error::io("database: start background work", &engine.dir, error))?;
+    controller.set_worker(worker.clone());
+    engine.controller = Some(controller);
+    engine.workers.push(worker);
+    Ok(())
+}
+
+/// The figures that were measured where the database is; without any, the default device. Figures
+/// only inform predictions, so ones that cannot be read are left out.
+fn calibrated(env: &dyn Env, dir: &Path) -> Device {
+    let is_there = matches!(Listing::find(env, dir), Ok(Some(listing)) if listing.files().any(|file| file == FileName::Calibration));
+    if !is_there {
+        return Device::default();
+    }
+    calibration::load(env, dir).unwrap_or_else(|error| {
+        tracing::warn!(%error, "calibration cannot be used; calibrate again");
+        Device::default()
+    })
 }
 
 /// Starts the worker that gets huge pages for the cache, where there are some.
@@ -548,17 +603,20 @@ fn settle_shape(
 ) -> Result<(Arc<Version>, Shape)> {
     let tree = version.tree(TREE).expect("every database has the one tree");
     let stored = stored_design(dir, &version)?;
-    let policy = match (&options.policy, &stored) {
-        (Some(policy), _) => policy.clone(),
-        (None, Some(design)) => design.policy.clone(),
-        (None, None) => parse_policy(DEFAULT_POLICY)?,
+    let wanted: &Policy = match (&options.policy, &stored) {
+        (Some(policy), _) => policy,
+        (None, Some(design)) => &design.policy,
+        (None, None) => &Auto::new().into(),
     };
+    let decisions = stored.as_ref().map_or_else(Vec::new, |design| design.decisions.clone());
+    let policy = Arc::new(begun(wanted, stored.as_ref().map(|design| &*design.policy)));
     let occupancy = tree.occupancy();
     let wanted = design::shape_of(&policy, occupancy.bytes(), options.memtable_bytes, options.memtable_bytes_max)?;
     // A shape that the tree has grown into stays.
     let kept = stored.filter(|design| design.policy == policy && design.shape.buffer() == wanted.buffer());
     let shape = kept.as_ref().map_or(wanted, |design| design.shape.clone());
-    let design = TreeDesign { policy, filter: options.filter, space_bound: options.space_bound, shape: shape.clone() };
+    let (filter, space_bound) = (options.filter, options.space_bound);
+    let design = TreeDesign { policy, filter, space_bound, decisions, shape: shape.clone() };
     let blob = design.encode();
     if tree.shape() == Some(&blob) {
         return Ok((version, shape));

@@ -25,6 +25,7 @@ use crate::error::{Error, Result};
 use crate::events::Listener;
 use crate::format::block::Compression;
 use crate::memory::Budget;
+use crate::redesign::keeps_digests;
 use crate::table::{TableAccess, open_files_max};
 use crate::tree::manifest::ROLL_BYTES_MIN;
 use crate::wal::Tail;
@@ -44,11 +45,6 @@ const BLOCK_BYTES_MAX: usize = 16 << 20;
 
 /// Default filter: a low false positive rate for little memory, and one cache line per probe.
 const DEFAULT_FILTER: &str = "blocked:bits=10,allocation=monkey";
-
-/// Default policy of a new database: one run per level, for cheap lookups and scans. While entries
-/// arrive, the first level has up to four, with which loads write about a third less. With this
-/// ratio updates write about a sixth less than with 10, for one level more in large trees.
-pub(crate) const DEFAULT_POLICY: &str = "leveling:T=5,first=4";
 
 /// Default of `late_memtables_max`: about as many runs more as RocksDB allows before it slows
 /// writers down (20).
@@ -241,11 +237,19 @@ options! {
         /// `update` its share of updates over the entries that a block has (0.00001 to 1). Where
         /// scans prevail it makes fewer and larger levels, and fewer runs.
         ///
+        /// With `auto`, the navigator chooses, and goes on choosing: it counts lookups, scans and
+        /// writes, and when another design is predicted to save more time than the change to it
+        /// takes, it changes policy, size of memtables (unless
+        /// [`AdvancedOptions::memtable_bytes`] is set) and filters (unless
+        /// [`AdvancedOptions::filter`] is). It begins with the policy that the database has,
+        /// `leveling:T=5,first=4` in a new one. The policy in use is what follows `auto:` in
+        /// [`crate::Stats::policy`], and [`crate::Db::design_history`] says why.
+        ///
         /// Opening a database with another policy than it has changes its shape, as
         /// [`crate::Db::set_policy`] does. Takes a specification or a [`crate::Policy`].
         policy(policy: impl Into<String>) -> String,
-            default "what the database has; `leveling:T=5,first=4` for a new one",
-            range "`leveling:T=10` (with a first level of four runs `leveling:T=10,first=4`), `tiering:T=4`, `lazy-leveling:T=5`, `dostoevsky:T=5,K=4,Z=1`, `garnering:T=2,c=0.8` (likewise \
+            default "what the database has; `auto:leveling:T=5,first=4` for a new one",
+            range "`auto`, `leveling:T=10` (with a first level of four runs `leveling:T=10,first=4`), `tiering:T=4`, `lazy-leveling:T=5`, `dostoevsky:T=5,K=4,Z=1`, `garnering:T=2,c=0.8` (likewise \
                    `garnering:T=2,c=0.8,first=4`), `moose:last=0.8,k=1`, `smoose:last=0.8,k=0.5,range=0.33,update=0.0825`, `qlsm-bush:T=2,X=2` (the last four with these numbers where some or all are left out, as in `moose`; \
                    and smoose has a k of √(update/range) then), or a shape of your own as \
                    `custom:buffer 64MiB; level 640MiB in 1 run; level 6400MiB in 1 run`";
@@ -424,6 +428,7 @@ impl Options {
             create_if_missing: self.create_if_missing.unwrap_or(true),
             memtable_bytes,
             memtables_memory_max: (memory_bytes / 4).saturating_mul(3).max(all_memtables),
+            is_memtable_given: advanced.memtable_bytes.is_some(),
             keeps: Kept {
                 memtable_bytes: self.memory_bytes.is_none() && advanced.memtable_bytes.is_none(),
                 filter: advanced.filter.is_none(),
@@ -466,17 +471,6 @@ pub(crate) fn parse_filter(specification: &str) -> Result<FilterChoice> {
     specification.parse().map_err(|error: FilterError| Error::InvalidArgument(error.to_string()))
 }
 
-/// True if new tables store digests with this filter, where the option says `filter_digests`.
-/// Without filters, none is ever built from them; a filter over the whole tree cannot be built from
-/// anything else.
-pub(crate) fn keeps_digests(filter: FilterChoice, filter_digests: bool) -> bool {
-    match filter {
-        FilterChoice::None => false,
-        FilterChoice::Each { .. } => filter_digests,
-        FilterChoice::Tree { .. } => true,
-    }
-}
-
 impl Resolved {
     /// How tables are read.
     pub(crate) fn table_access(&self) -> TableAccess {
@@ -509,6 +503,8 @@ pub(crate) struct Resolved {
     pub(crate) compression: Compression,
     pub(crate) create_if_missing: bool,
     pub(crate) memtable_bytes: u64,
+    /// True if the options say how large memtables are, beside what follows from the budget.
+    pub(crate) is_memtable_given: bool,
     /// Parts of its design that an existing database keeps.
     pub(crate) keeps: Kept,
     /// Upper bound on the memtable size of a custom shape, in raw bytes.

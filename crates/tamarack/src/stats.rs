@@ -23,14 +23,14 @@ pub use database::{Counters, Stats};
 pub(crate) use latency::LookupKind;
 pub use latency::{LatencyStats, Percentiles};
 pub(crate) use lookups::{LookupCounters, THREAD_SLOTS};
-pub use lookups::{LookupCounts, LookupTally};
+pub use lookups::{LookupCounts, LookupTally, ScanCounts};
 pub(crate) use reads::{ReadCounters, Reader, ReaderCounters};
 pub use reads::{ReadStats, ReaderStats};
 pub use resources::{DiskStats, MemoryStats};
 pub use samples::{LOOKUPS_PER_SAMPLE, RunLookups};
 pub(crate) use samples::{TableSamples, sampled_lately};
 pub use statistics::{Figure, Statistic};
-pub use tree::{JobStats, LevelStats, MemtableStats, RunStats, SpaceStats};
+pub use tree::{DecisionStats, JobStats, LevelStats, MemtableStats, RunStats, SpaceStats};
 
 /// Counter that only grows.
 #[derive(Debug, Default)]

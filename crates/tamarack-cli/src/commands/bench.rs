@@ -605,7 +605,7 @@ mod tests {
             let table = text.split("\n\n").nth(1).expect("there is a table");
             let firsts: Vec<_> = table.lines().map(|line| line.split_whitespace().next().unwrap_or_default()).collect();
             assert_eq!(firsts[1..=expected.len()], *expected, "{text}");
-            assert!(text.contains("\ntree  leveling:T=5,first=4: "), "{text}");
+            assert!(text.contains("\ntree  auto:leveling:T=5,first=4: "), "{text}");
             let writes = text.split("\n\n").nth(2).expect("another table");
             assert!(writes.contains("  predicted  ") && writes.contains("settled in"), "{text}");
             assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");

@@ -4,7 +4,7 @@ mod search;
 
 use std::path::Path;
 
-use clap::{Arg, ArgMatches, value_parser};
+use clap::{Arg, ArgAction, ArgMatches, value_parser};
 use serde_json::Value;
 use tamarack::{Error, Options};
 use tamarack_model::design::{Cost, Design, Priced, price};
@@ -50,7 +50,8 @@ as its shape allows. Read amplification is given for three operations, without a
 With --policy auto and --memory, policies, filters and memtable sizes are compared for
 the workload, and the best is shown, beside the best of each other kind of policy; the
 cache takes the memory that is left, and serves the reads that its size and --skew
-promise.
+promise. --what-if adds the best design and its time for half and twice the memory,
+ten times the data, workloads that mostly read or write, and the other devices.
 
 The time per operation is the sum of the mean costs over the workload, for one thread that
 also waits for the compactions that it causes. It serves to compare designs. The device
@@ -69,7 +70,8 @@ tamarack design --entries 100000000 --entry-size 128
 tamarack design --entries 100000000 --policy moose:last=0.8,k=1 --buffer 2MiB
 tamarack design --entries 100000000 --device prices.db
 tamarack design --entries 1000000 --workload zero-result=1,update=3 --json
-tamarack design --entries 100000000 --policy auto --memory 2GiB --max update=5",
+tamarack design --entries 100000000 --policy auto --memory 2GiB --max update=5
+tamarack design --entries 100000000 --policy auto --memory 2GiB --what-if",
     arguments,
     run,
 };
@@ -108,6 +110,10 @@ fn arguments() -> Vec<Arg> {
                  zero-result=0.1,existing=1.2,range=8,update=6,space=1.3",
             )
             .value_parser(search::parse_bounds),
+        Arg::new("what-if")
+            .long("what-if")
+            .help("With --policy auto: the best design also for other amounts of\nmemory and data, other workloads and other devices")
+            .action(ArgAction::SetTrue),
         option("filter", "FILTER", "blocked:bits=10,allocation=monkey", "Filters; import --help lists them\n"),
         size("block-size", "4KiB", "Size of data blocks"),
         option(
@@ -232,16 +238,35 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
     let (inserts, theta) = (share("inserts"), share("skew"));
     let bounds = matches.get_one::<Bounds>("max").copied();
     let memory = matches.get_one::<u64>("memory").copied().map(Bytes);
+    let wants_what_if = matches.get_flag("what-if");
+    let mut what_if = Vec::new();
     let answer = match (specification == AUTO, memory) {
         (true, Some(memory)) => {
             let bounds = bounds.unwrap_or_default();
-            let request =
-                Request { entries, entry_bytes, block_bytes, memory, workload, inserts, theta, device, bounds };
-            Some(search::search(&request)?)
+            let (buffer, filter) = (None, None);
+            let request = Request {
+                entries,
+                entry_bytes,
+                block_bytes,
+                memory,
+                workload,
+                inserts,
+                theta,
+                device,
+                bounds,
+                buffer,
+                filter,
+                may_lack_filters: true,
+            };
+            let answer = search::search(&request)?;
+            if wants_what_if {
+                what_if = search::what_if(&request, device_name);
+            }
+            Some(answer)
         }
         (true, None) => return Err(Failure::Usage("--policy auto needs --memory, such as --memory 1GiB".to_owned())),
-        (false, _) if memory.is_some() || bounds.is_some() => {
-            return Err(Failure::Usage("--memory and --max are for --policy auto".to_owned()));
+        (false, _) if memory.is_some() || bounds.is_some() || wants_what_if => {
+            return Err(Failure::Usage("--memory, --max and --what-if are for --policy auto".to_owned()));
         }
         (false, _) => None,
     };
@@ -279,7 +304,11 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
     let mut object = object(&policy.to_string(), device_name, &priced);
     object.insert("predicted".to_owned(), prediction(&predicted, seconds_per_op));
     if let Some(answer) = answer {
-        text = format!("{}\n\n{text}", search::text(&answer));
+        let other = search::what_if_text(&answer, &what_if);
+        text = format!("{}{other}\n\n{text}", search::text(&answer));
+        if wants_what_if {
+            object.insert("what_if".to_owned(), search::what_if_object(&what_if));
+        }
         object["memory"]["cache_bytes"] = (answer.best.split.cache as u64).into();
         object.insert("search".to_owned(), search::object(&answer));
     }

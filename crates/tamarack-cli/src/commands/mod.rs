@@ -11,6 +11,7 @@ mod checkpoint;
 mod compact;
 mod delete;
 mod design;
+mod explain;
 mod export;
 mod get;
 mod import;
@@ -41,6 +42,7 @@ const SUBCOMMANDS: &[Subcommand] = &[
     delete::SUBCOMMAND,
     scan::SUBCOMMAND,
     stats::SUBCOMMAND,
+    explain::SUBCOMMAND,
     compact::SUBCOMMAND,
     reshape::SUBCOMMAND,
     checkpoint::SUBCOMMAND,
@@ -58,8 +60,8 @@ const POINTERS: &str = "\
 `tamarack COMMAND --help` describes a command, its options and examples;
 docs/MANUAL.md has all of them on one page.
 
-get, scan, export, stats, verify and reshape --dry-run open a database read-only, in
-several processes at the same time if need be; inspect opens none, and calibrate and
+get, scan, export, stats, explain, verify and reshape --dry-run open a database
+read-only, in several processes at the same time if need be; inspect opens none, and calibrate and
 design need none; all other commands need exclusive access.";
 
 const STATUSES: &str = "\

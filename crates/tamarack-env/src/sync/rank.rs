@@ -35,6 +35,8 @@ pub enum Rank {
     /// The thread of a background worker, until it has ended; nobody stops a worker with a lock
     /// that the worker may want.
     WorkerThread,
+    /// What the controller has counted.
+    Controller,
     /// The design of the database: shape, memtable size and reserved memory change together.
     Design,
     /// The bytes of large writes in progress.
@@ -59,6 +61,10 @@ pub enum Rank {
     FilterRebuild,
     /// The filter that was chosen for new tables and existing ones.
     FilterChoice,
+    /// The decisions that are recorded with the design.
+    DesignHistory,
+    /// The last decisions since opening about the design.
+    Decisions,
     /// The manifest file and its newest version, while an edit is written and synced.
     Manifest,
     /// Whether a table is open, while it is opened.

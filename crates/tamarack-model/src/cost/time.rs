@@ -53,6 +53,11 @@ pub struct Work {
     pub filter: FilterChoice,
 }
 
+/// Probes of Chucky's filter that take as long as to change the place of an entry in it, once for
+/// each time that the entry is written: loads with it take 0.3 µs more for each of these than with
+/// Bloom filters, on a machine whose probes take 0.1 µs.
+const MOVE_PROBES: f64 = 3.0;
+
 /// Bytes of the key whose digest is computed: digests depend little on them.
 const KEY_BYTES: f64 = 16.0;
 
@@ -87,13 +92,17 @@ impl Work {
         let scan_read = waits * device.read_seconds
             + (seeks + blocks) * read_part * self.block_bytes / device.read_bytes_per_second;
         let again = (self.update_writes - 1.0).max(0.0);
+        let moved = match self.filter {
+            FilterChoice::Tree { .. } => self.update_writes * MOVE_PROBES * device.probe_seconds.chucky,
+            FilterChoice::None | FilterChoice::Each { .. } => 0.0,
+        };
         let written = self.entry_bytes * (1.0 + self.update_writes) / device.write_bytes_per_second;
         let read = self.entry_bytes * again / device.read_bytes_per_second;
         Seconds {
             zero_result: lookup(self.zero_result),
             existing: lookup(self.existing),
             range: scan_read + seeks * search + entries * device.scan_seconds,
-            update: device.put_seconds + again * device.compaction_seconds + written + read,
+            update: device.put_seconds + again * device.compaction_seconds + moved + written + read,
         }
     }
 }

@@ -5,6 +5,7 @@
 //! | [`union`] | all policies, memtable sizes, filters, split of memory | time per operation |
 //! | [`monkey`] | leveling and tiering, size ratio, split of memory | block reads per operation |
 //! | [`smoose`] | last level, structure above it, runs of levels | MOOSE, Eq. 17 |
+//! | [`controller`] | the same, for a tree in use, when it pays | time of the operations to come |
 //! | [`guard`] | a list of designs | worst cost over workloads near the expected one |
 //!
 //! A paper's search is a module of its own, with the paper's costs and the paper's choices alone,
@@ -13,6 +14,7 @@
 //!
 //! A navigator is a pure function of numbers: it measures nothing, and changes no tree.
 
+pub mod controller;
 pub mod guard;
 pub mod monkey;
 pub mod smoose;

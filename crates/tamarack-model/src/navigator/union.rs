@@ -23,7 +23,7 @@ use crate::cost::range;
 use crate::cost::time::Work;
 use crate::design::Design;
 use crate::device::Device;
-use crate::filter::FilterChoice;
+use crate::filter::{Allocation, FilterChoice, FilterKind};
 use crate::policy::{self, Policy};
 use crate::prediction::{Effort, Length, Prediction, Question, Writes, predict, predict_each};
 use crate::shape::BUFFER_MAX;
@@ -53,6 +53,13 @@ pub struct Request {
     pub device: Device,
     /// Upper bounds on single costs.
     pub bounds: Bounds,
+    /// The memtable size, if it is given.
+    pub buffer: Option<Bytes>,
+    /// The filters, if they are given.
+    pub filter: Option<FilterChoice>,
+    /// True if a tree without filters is a choice. A tree in use could not get them back without
+    /// reading all of its data.
+    pub may_lack_filters: bool,
 }
 
 /// Upper bounds on the predicted means of single costs (SLAs); `None` for no bound.
@@ -215,17 +222,39 @@ const FULL_MAX: usize = 48;
 /// # Panics
 /// If there are no entries, or an entry or a block is empty.
 pub fn find(request: &Request) -> Result<Answer, Impossible> {
+    find_while(request, &|| true).expect("it was not given up")
+}
+
+/// [`find`] as long as `goes_on` returns true, which is asked some hundred times; `None` after
+/// that.
+///
+/// # Panics
+/// As [`find`].
+pub fn find_while(request: &Request, goes_on: &dyn Fn() -> bool) -> Option<Result<Answer, Impossible>> {
     let mut search = UnionSearch { request, found: Vec::new(), least_memory: f64::INFINITY };
-    let filters = ["none", "blocked:bits=4,allocation=monkey", "blocked:bits=8,allocation=monkey"]
-        .into_iter()
-        .chain(["bloom:bits=4,allocation=monkey", "bloom:bits=10,allocation=monkey", "chucky:bits=14.2"])
-        .map(str::to_owned)
-        .collect::<Vec<_>>();
+    let filters = ["none", "blocked:bits=4,allocation=monkey", "blocked:bits=8,allocation=monkey"].into_iter().chain([
+        "bloom:bits=4,allocation=monkey",
+        "bloom:bits=10,allocation=monkey",
+        "chucky:bits=14.2",
+    ]);
+    let filters: Vec<FilterChoice> = match request.filter {
+        Some(filter) => vec![filter],
+        None => {
+            let choices = filters.map(|words| words.parse().expect("it is in the list"));
+            choices.filter(|choice| request.may_lack_filters || *choice != FilterChoice::None).collect()
+        }
+    };
+    let buffers: Vec<Bytes> = match request.buffer {
+        Some(buffer) => vec![buffer],
+        None => BUFFER_PARTS.map(|part| Bytes((request.memory.0 / part).clamp(BUFFER_MIN, BUFFER_MAX.0))).to_vec(),
+    };
     for words in POLICIES {
         let policy = policy::parse(words).expect("it is in the list");
-        for part in BUFFER_PARTS {
-            let buffer = Bytes((request.memory.0 / part).clamp(BUFFER_MIN, BUFFER_MAX.0));
-            search.compare(&policy, buffer, &filters);
+        for buffer in &buffers {
+            if !goes_on() {
+                return None;
+            }
+            search.compare(&policy, *buffer, &filters);
         }
     }
     search.sort();
@@ -237,16 +266,35 @@ pub fn find(request: &Request) -> Result<Answer, Impossible> {
         .map(|found| (found.policy.clone(), found.buffer, found.filter))
         .collect();
     for (policy, buffer, filter) in starts {
-        let filters = neighbours(filter);
+        let filters = match request.filter {
+            Some(filter) => vec![filter],
+            None => neighbours(filter),
+        };
+        let factors: &[[u64; 2]] = match request.buffer {
+            Some(_) => &[[1, 1]],
+            None => &[[1, 1], [3, 2], [3, 4]],
+        };
         for policy in with_neighbours(policy) {
-            for [times, over] in [[1, 1], [3, 2], [3, 4]] {
+            for [times, over] in factors {
+                if !goes_on() {
+                    return None;
+                }
                 let buffer = Bytes((buffer.0 / over * times).clamp(BUFFER_MIN, BUFFER_MAX.0));
                 search.compare(&policy, buffer, &filters);
             }
         }
     }
     search.sort();
-    search.answer()
+    Some(search.answer())
+}
+
+/// The costs of one design, as [`find`] predicts those of the best. Its share of the memory may be
+/// more than there is: then no cache is left.
+///
+/// # Panics
+/// As [`find`].
+pub fn price(request: &Request, policy: &Policy, buffer: Bytes, filter: FilterChoice) -> PricedDesign {
+    UnionSearch { request, found: Vec::new(), least_memory: f64::INFINITY }.in_full(policy, buffer, filter)
 }
 
 /// This policy, and those with the next smaller and larger size ratio.
@@ -259,13 +307,16 @@ fn with_neighbours(policy: Policy) -> Vec<Policy> {
 }
 
 /// Filters like this one with more and with fewer bits.
-fn neighbours(filter: FilterChoice) -> Vec<String> {
+fn neighbours(filter: FilterChoice) -> Vec<FilterChoice> {
+    let each = |kind, bits_per_entry| FilterChoice::Each { kind, bits_per_entry, allocation: Allocation::Monkey };
     match filter {
-        FilterChoice::None => [1.0, 2.0].map(|bits| format!("bloom:bits={bits},allocation=monkey")).to_vec(),
-        FilterChoice::Tree { .. } => [11.7, 14.2, 17.9].map(|bits| format!("chucky:bits={bits}")).to_vec(),
-        FilterChoice::Each { kind, bits_per_entry, .. } => [0.5, 0.75, 1.0, 1.25, 1.5, 1.75]
-            .map(|factor| format!("{}:bits={},allocation=monkey", kind.name(), bits_per_entry * factor))
-            .to_vec(),
+        FilterChoice::None => [1.0, 2.0].map(|bits| each(FilterKind::Bloom, bits)).to_vec(),
+        FilterChoice::Tree { .. } => {
+            [11.7, 14.2, 17.9].map(|bits_per_entry| FilterChoice::Tree { bits_per_entry }).to_vec()
+        }
+        FilterChoice::Each { kind, bits_per_entry, .. } => {
+            [0.5, 0.75, 1.0, 1.25, 1.5, 1.75].map(|factor| each(kind, bits_per_entry * factor)).to_vec()
+        }
     }
 }
 
@@ -285,16 +336,14 @@ impl UnionSearch<'_> {
     }
 
     /// Adds this policy and memtable size with each of these filters.
-    fn compare(&mut self, policy: &Policy, buffer: Bytes, filters: &[String]) {
-        let choices: Vec<FilterChoice> =
-            filters.iter().map(|words| words.parse().unwrap_or_else(|error| panic!("{words}: {error}"))).collect();
-        let design = self.design(policy, buffer, choices[0]);
+    fn compare(&mut self, policy: &Policy, buffer: Bytes, filters: &[FilterChoice]) {
+        let design = self.design(policy, buffer, filters[0]);
         let (writes, scans) = self.question();
         let question =
             Question { writes, scans: &scans, digits: 256.0, length: Length::Turnovers(1.0), pace: Pace::Settled };
-        let predictions = predict_each(&design, &choices, &question, Effort::Quick);
-        for ((words, filter), prediction) in filters.iter().zip(choices).zip(predictions) {
-            let found = self.price(policy, buffer, filter, words, prediction);
+        let predictions = predict_each(&design, filters, &question, Effort::Quick);
+        for (filter, prediction) in filters.iter().zip(predictions) {
+            let found = self.price(policy, buffer, *filter, prediction);
             self.least_memory = self.least_memory.min(self.request.memory.as_f64() - found.split.cache);
             if found.split.cache >= 0.0 {
                 self.found.push(found);
@@ -307,14 +356,16 @@ impl UnionSearch<'_> {
         Design { entries, entry_bytes, buffer, policy, filter, block_bytes }
     }
 
-    fn price(
-        &self,
-        policy: &Policy,
-        buffer: Bytes,
-        filter: FilterChoice,
-        words: &str,
-        prediction: Prediction,
-    ) -> PricedDesign {
+    /// Predicts and prices in full.
+    fn in_full(&self, policy: &Policy, buffer: Bytes, filter: FilterChoice) -> PricedDesign {
+        let (writes, scans) = self.question();
+        let question =
+            Question { writes, scans: &scans, digits: 256.0, length: Length::Turnovers(2.0), pace: Pace::Settled };
+        let prediction = predict(&self.design(policy, buffer, filter), &question);
+        self.price(policy, buffer, filter, prediction)
+    }
+
+    fn price(&self, policy: &Policy, buffer: Bytes, filter: FilterChoice, prediction: Prediction) -> PricedDesign {
         let Request { entries, entry_bytes, block_bytes, memory, workload, theta, device, .. } = self.request;
         let (keys, entry) = (*entries as f64, *entry_bytes as f64);
         let stored = keys * prediction.space_amplification.mean();
@@ -334,7 +385,7 @@ impl UnionSearch<'_> {
             policy: policy.clone(),
             buffer,
             filter,
-            filter_specification: words.to_owned(),
+            filter_specification: filter.to_string(),
             split: Split { memtables, filters, indexes, cache },
             lookup_hits,
             block_hits,
@@ -355,13 +406,7 @@ impl UnionSearch<'_> {
         let bounds = self.request.bounds;
         let compared = self.found.len();
         let kept: Vec<&PricedDesign> = self.found.iter().filter(|found| bounds.are_kept(&found.prediction)).collect();
-        let (writes, scans) = self.question();
-        let question =
-            Question { writes, scans: &scans, digits: 256.0, length: Length::Turnovers(2.0), pace: Pace::Settled };
-        let in_full = |found: &PricedDesign| {
-            let prediction = predict(&self.design(&found.policy, found.buffer, found.filter), &question);
-            self.price(&found.policy, found.buffer, found.filter, &found.filter_specification, prediction)
-        };
+        let in_full = |found: &PricedDesign| self.in_full(&found.policy, found.buffer, found.filter);
         let satisfies = |design: &PricedDesign| bounds.are_kept(&design.prediction) && design.split.cache >= 0.0;
         let mut full: Vec<PricedDesign> =
             kept.iter().take(FULL_MAX).map(|found| in_full(found)).filter(satisfies).take(FULL).collect();

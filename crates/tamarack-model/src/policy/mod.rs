@@ -12,6 +12,7 @@
 //! | `smoose:range=0.33,update=0.0825` | the same for a workload | k√r, k = √(update/range) |
 //! | `qlsm-bush:T=2,X=2` | T^(X^(L-i)) | as many; 1 in the last level |
 //! | `custom:buffer 4MiB; level 16MiB in 4 runs` | as given | as given |
+//! | `auto`, `auto:leveling:T=10` | those of the policy that the navigator has chosen last | |
 //!
 //! The parameters of `moose`, `garnering` and `qlsm-bush` default to the values of their papers:
 //! `moose` is `moose:last=0.8,k=1`, `garnering:T=5` has c = 0.8 (Autumn, section 4.2.1), and
@@ -31,6 +32,7 @@
 //! To add a policy: a file with a type that implements [`ShapeFamily`], a line in `policies!` and
 //! in [`parse`], expectations in `tests/expectations/`, a row in `docs/FORMULAS.md`.
 
+mod auto;
 mod custom;
 mod dostoevsky;
 mod garnering;
@@ -44,6 +46,7 @@ pub mod structure;
 mod tiering;
 mod words;
 
+pub use auto::Auto;
 pub use custom::Custom;
 pub use dostoevsky::Dostoevsky;
 pub use garnering::Garnering;
@@ -127,6 +130,8 @@ policies! {
     QlsmBush,
     /// A given shape: `custom:buffer 4MiB; level 16MiB in 4 runs`.
     Custom,
+    /// What the navigator has chosen: `auto`, or `auto:leveling:T=10` once it has.
+    Auto,
 }
 
 impl Policy {
@@ -194,6 +199,9 @@ pub fn parse(words: &str) -> Result<Policy, PolicyError> {
     if let Some(shape) = words.strip_prefix("custom:") {
         return Ok(Custom::read(shape)?.into());
     }
+    if let Some(rest) = words.strip_prefix("auto").filter(|rest| rest.is_empty() || rest.starts_with(':')) {
+        return Ok(Auto::read(rest)?.into());
+    }
     let words = Words::read(words)?;
     Ok(match words.name() {
         "leveling" => {
@@ -228,7 +236,7 @@ pub fn parse(words: &str) -> Result<Policy, PolicyError> {
         other => {
             let known = "leveling:T=10, tiering:T=4, lazy-leveling:T=5, dostoevsky:T=5,K=4,Z=1, garnering:T=2,c=0.8, \
                          moose:last=0.8,k=1, smoose:last=0.8,k=0.5,range=0.33,update=0.0825, qlsm-bush:T=2,X=2, \
-                         custom:buffer 4MiB; level 16MiB in 4 runs";
+                         custom:buffer 4MiB; level 16MiB in 4 runs, auto";
             return Err(PolicyError::new(format!("unknown policy `{other}`; policies are {known}")));
         }
     })
@@ -239,7 +247,7 @@ mod tests {
     use super::*;
     use crate::units::Bytes;
 
-    const ALL: [&str; 22] = [
+    const ALL: [&str; 25] = [
         "leveling:T=10",
         "leveling:T=10,first=4",
         "leveling:T=2,first=2",
@@ -262,6 +270,9 @@ mod tests {
         "qlsm-bush:T=65536,X=16",
         "qlsm-bush:T=3,X=1",
         "custom:buffer 1MiB; level 4MiB in 2 runs; level 9MiB in 2 runs",
+        "auto",
+        "auto:tiering:T=4",
+        "auto:custom:buffer 1MiB; level 4MiB in 2 runs",
     ];
 
     /// Specifications are printed as they are read, so a policy can be stored as its specification.

@@ -8,6 +8,7 @@ mod autumn;
 mod borders;
 mod bound;
 mod closed_forms;
+mod controller;
 mod coverage;
 mod designs;
 mod expectations;

@@ -21,6 +21,9 @@ fn request([zero_result, existing, ranges, updates]: [f64; 4]) -> Request {
         theta: 0.0,
         device: Device::default(),
         bounds: Bounds::default(),
+        buffer: None,
+        filter: None,
+        may_lack_filters: true,
     }
 }
 

@@ -34,6 +34,7 @@ use tamarack_filter::{Digest, Filter, FilterKind, Size};
 use tamarack_model::Bytes;
 use tamarack_model::device::{Device, ProbeSeconds};
 use tamarack_model::filter::chucky::{Classes, load, slots};
+use tamarack_model::policy::Auto;
 
 use super::rounds::{Plan, median, timed};
 use crate::cuckoo::{Directory, Partition};
@@ -44,7 +45,7 @@ use crate::format::entry::{Entry, EntryKind, Sequence};
 use crate::format::fences::{FIRST_PLACE, Fences};
 use crate::format::stored::BlockHandle;
 use crate::format::table::fence_entry;
-use crate::options::{AdvancedOptions, DEFAULT_POLICY, Options, parse_policy};
+use crate::options::{AdvancedOptions, Options};
 use crate::write::Durability;
 
 /// Shares of the time, in thousandths, for the progress: none of the parts asks the clock. A filter
@@ -190,7 +191,7 @@ fn probes(rounds: &Rounds<'_>, keys: u64, plan: &mut Plan<'_>) -> ProbeSeconds {
 
 /// A filter over a tree of the default policy with these keys, in order.
 fn chucky(digests: &[Digest]) -> Directory {
-    let policy = parse_policy(DEFAULT_POLICY).expect("the default is valid");
+    let policy = Auto::first();
     let shape = policy.shape(Bytes(10 << 30), Bytes(32 << 20));
     let classes = Classes::of(&shape);
     let states: Vec<Shares> = classes.states(&shape).into_iter().map(Shares::new).collect();

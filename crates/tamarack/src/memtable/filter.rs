@@ -21,6 +21,10 @@ use tamarack_filter::{Digest, WordPlace};
 /// Raw bytes of entries for each word.
 const RAW_BYTES_PER_WORD: u64 = 512;
 
+/// The memtable that the largest filter is for, which has 16 MiB: zeroing it takes the first writer
+/// some milliseconds.
+const RAW_BYTES_MAX: u64 = 1 << 30;
+
 /// A filter that is added to while it is read.
 #[derive(Debug)]
 pub(super) struct MemtableFilter {
@@ -38,7 +42,7 @@ pub(super) struct KeyWord<'a> {
 impl MemtableFilter {
     /// Makes a filter without memory for a memtable of so many raw bytes.
     pub(super) fn new(raw_bytes: u64) -> Self {
-        let expected_words = (raw_bytes / RAW_BYTES_PER_WORD).max(1) as usize;
+        let expected_words = (raw_bytes.min(RAW_BYTES_MAX) / RAW_BYTES_PER_WORD).max(1) as usize;
         Self { expected_words, words: OnceLock::new() }
     }
 

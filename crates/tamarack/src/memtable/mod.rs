@@ -109,6 +109,8 @@ impl Memtable {
     }
 
     fn charged(account: Option<Arc<Account>>, raw_bytes: u64) -> Self {
+        // Memtables may be allowed more than there is memory for.
+        let raw_bytes = account.as_ref().map_or(raw_bytes, |account| raw_bytes.min(account.budget().total_bytes));
         let zero = || AtomicU64::new(0);
         let counts = Counts { entries: zero(), tombstones: zero(), raw_bytes: zero() };
         let list = List::new(Charge::to(account.as_ref(), MemoryPart::Memtables, 0));

@@ -135,6 +135,9 @@ fn counted<'a>(
         }
         decided
     };
+    if matches!(decided, Decided::Nothing | Decided::Absent) {
+        mine.zero_result(1);
+    }
     if let Some(sample) = sample {
         sample.end(state, query, counters, &mine.tally, decided);
     }

@@ -35,7 +35,7 @@ use super::value::Value;
 use crate::cache::Holder;
 use crate::entry::{Entry, Query};
 use crate::error::Result;
-use crate::stats::{LookupCounters, LookupKind, Reader};
+use crate::stats::{LookupCounters, LookupCounts, LookupKind, Reader};
 use crate::table::{Approach, BlockName, Blocks, Lacking, SearchProgress};
 use crate::tree::filters::{Candidate, Candidates, Filters};
 use crate::tree::run::Run;
@@ -68,6 +68,7 @@ pub fn multi_get(
         reading: Vec::new(),
         waiting: BTreeMap::new(),
         sampled: Vec::new(),
+        zero_result: 0,
         outcome: Ok(()),
     };
     let began = lookups.draw_samples().then(|| counters.now());
@@ -76,7 +77,7 @@ pub fn multi_get(
     if let Some(began) = began {
         counters.note_latency(LookupKind::MultiGet, began);
     }
-    counters.add(&lookups.blocks.tally.counts());
+    counters.add(&LookupCounts { zero_result: lookups.zero_result, ..lookups.blocks.tally.counts() });
     lookups.outcome.map(|()| lookups.values)
 }
 
@@ -99,6 +100,8 @@ struct Lookups<'a> {
     waiting: BTreeMap<BlockName, Vec<KeySearch<'a>>>,
     /// The sampled queries, in their order.
     sampled: Vec<usize>,
+    /// Queries of keys that are not there.
+    zero_result: u64,
     /// The first error, which ends all lookups.
     outcome: Result<()>,
 }
@@ -200,8 +203,9 @@ impl<'a> Lookups<'a> {
             }
             return Ok(false);
         }
-        if let Some(found) = found {
-            self.values[at] = found?.value;
+        match found {
+            Some(found) => self.values[at] = found?.value,
+            None => self.zero_result += 1,
         }
         Ok(true)
     }
@@ -222,6 +226,7 @@ impl<'a> Lookups<'a> {
         if *has_waited {
             get::cache_of(self.state).admit_absent(&query);
         }
+        self.zero_result += 1;
         self.end(*at, None);
         *search = None;
         Ok(())

@@ -74,6 +74,9 @@ pub trait Origin {
     /// the scan has `_copied_bytes` of copies.
     fn release(&mut self, _copied_bytes: usize) {}
 
+    /// Observes the end of the scan, which has returned so many entries.
+    fn ended(&mut self, _entries: u64) {}
+
     /// Observes an error before the scan returns it.
     fn failed(&self, _: &Error) {}
 }
@@ -120,6 +123,10 @@ struct Open<O: Origin> {
     /// Steps of cursors until the scan asks once more whether memory is short, or its limit
     /// reached.
     steps_until_asked: u32,
+    /// What that was when it was set.
+    steps_planned: u32,
+    /// Steps before that.
+    steps_before: u64,
     /// The number of entries that the limit allows after these steps; `None` without a limit.
     limit_after: Option<usize>,
     /// The cursor on the last entry that the limit allows, while that is lent.
@@ -140,6 +147,8 @@ impl<O: Origin> Scan<O> {
                 back: None,
                 copy: None,
                 steps_until_asked: 0,
+                steps_planned: 0,
+                steps_before: 0,
                 limit_after: None,
                 last: None,
             }),
@@ -272,7 +281,9 @@ impl<O: Origin> Open<O> {
     fn limit(&mut self, entries: usize) {
         let steps = self.steps_until_asked;
         let entries = self.remaining().map_or(entries, |remaining| remaining.min(entries));
+        self.count_steps();
         (self.steps_until_asked, self.limit_after) = (0, Some(entries));
+        self.steps_planned = 0;
         self.ask_after(steps);
     }
 
@@ -287,9 +298,17 @@ impl<O: Origin> Open<O> {
 
     /// Asks after `steps` steps, or with the last entry that the limit allows.
     fn ask_after(&mut self, steps: u32) {
+        self.count_steps();
         let remaining = self.remaining();
         self.steps_until_asked = remaining.map_or(steps, |remaining| remaining.min(steps as usize) as u32);
+        self.steps_planned = self.steps_until_asked;
         self.limit_after = remaining.map(|remaining| remaining - self.steps_until_asked as usize);
+    }
+
+    /// Adds the steps since it was asked last to those before: steps themselves only count down.
+    fn count_steps(&mut self) {
+        self.steps_before += u64::from(self.steps_planned - self.steps_until_asked);
+        self.steps_planned = self.steps_until_asked;
     }
 
     /// Lends what an end has found in the step before.
@@ -369,6 +388,13 @@ impl<O: Origin> Open<O> {
             self.range.to = Some(Key::from(back.key()));
         }
         self.origin.release(copied_bytes);
+    }
+}
+
+impl<O: Origin> Drop for Open<O> {
+    fn drop(&mut self) {
+        self.count_steps();
+        self.origin.ended(self.steps_before);
     }
 }
 

@@ -83,7 +83,12 @@ impl Snapshot {
     pub(crate) fn into_scan(self, range: KeyRange) -> Scan {
         let Self { registered, dir } = self;
         let sequence = registered.sequence();
-        Scan(scan::Scan::new(ScanOrigin { pinned: Pinned::default(), registered }, sequence, range, dir))
+        Scan(scan::Scan::new(
+            ScanOrigin { pinned: Pinned::default(), registered, has_begun: false },
+            sequence,
+            range,
+            dir,
+        ))
     }
 }
 
@@ -222,6 +227,7 @@ impl Drop for RegisteredSequence {
 struct ScanOrigin {
     pinned: Pinned,
     registered: RegisteredSequence,
+    has_begun: bool,
 }
 
 /// What a scan pins.
@@ -262,6 +268,7 @@ impl Origin for ScanOrigin {
     type Source = StateSource;
 
     fn open(&mut self, range: &KeyRange, limit: Option<usize>) -> Result<Self::Source> {
+        self.has_begun = true;
         let tree = &self.registered.tree;
         if let Pinned::Nothing(_) = self.pinned {
             let state = tree.pin_scan();
@@ -283,6 +290,12 @@ impl Origin for ScanOrigin {
         self.pinned = Pinned::Nothing(charge);
         if let Some(account) = account {
             account.scan_rests();
+        }
+    }
+
+    fn ended(&mut self, entries: u64) {
+        if self.has_begun {
+            self.registered.tree.lookups.scan_ended(entries);
         }
     }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use tamarack_env::Env;
 use tamarack_model::Shape;
 use tamarack_model::filter::FilterChoice;
+use tamarack_model::policy::Auto;
 
 use super::arrange::Unit;
 use super::examine::Examination;
@@ -23,7 +24,8 @@ use crate::format::record::{FILE_HEADER_BYTES, FileHeader, RECORD_ALIGNMENT};
 use crate::format::shape::{self, TreeDesign};
 use crate::journal::{Position, Segment};
 use crate::merge::Source;
-use crate::options::{DEFAULT_POLICY, Resolved, parse_policy};
+use crate::options::Resolved;
+use crate::redesign::begun;
 use crate::step;
 use crate::table::{FilterSettings, ReadPolicy, Table, TableBuilder, TableCursor, TableSettings, TableStorage};
 use crate::tree::broken::Broken;
@@ -242,10 +244,10 @@ impl Maker<'_> {
                 Err(shape::ShapeError::Malformed(_)) => {}
             }
         }
-        let policy = self.options.policy.clone().map_or_else(|| parse_policy(DEFAULT_POLICY), Ok)?;
+        let policy = Arc::new(begun(self.options.policy.as_deref().unwrap_or(&Auto::new().into()), None));
         let Resolved { memtable_bytes, memtable_bytes_max, filter, space_bound, .. } = *self.options;
         let shape = design::shape_of(&policy, tree.occupancy().bytes(), memtable_bytes, memtable_bytes_max)?;
-        let blob = TreeDesign { policy, filter, space_bound, shape: shape.clone() }.encode();
+        let blob = TreeDesign { policy, filter, space_bound, decisions: Vec::new(), shape: shape.clone() }.encode();
         Ok((blob, shape))
     }
 

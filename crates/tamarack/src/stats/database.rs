@@ -6,8 +6,8 @@
 //! `docs/STATS.md` anew.
 
 use super::statistics::statistics;
-use super::tree::{JobStats, LevelStats, MemtableStats, SpaceStats};
-use super::{DiskStats, LatencyStats, LevelBytes, LookupCounts, MemoryStats, ReadStats};
+use super::tree::{DecisionStats, JobStats, LevelStats, MemtableStats, SpaceStats};
+use super::{DiskStats, LatencyStats, LevelBytes, LookupCounts, MemoryStats, ReadStats, ScanCounts};
 
 statistics! {
     /// State of a database, and counters since it was opened. Each field names its unit.
@@ -16,6 +16,10 @@ statistics! {
         /// Specification of the compaction policy, which gives the tree its shape:
         /// `leveling:T=10`.
         policy: String;
+
+        /// Last decisions of the navigator since opening, in the order of time; none unless the
+        /// policy is `auto`.
+        decisions: Vec<DecisionStats>;
 
         /// Size at which a memtable becomes immutable.
         memtable_capacity_bytes: u64, "raw bytes";
@@ -117,6 +121,9 @@ statistics! {
         /// Lookups (`get`, `contains` and `multi_get`, also of snapshots) since opening.
         /// Lookups by run: [`crate::RunStats::lookups`].
         lookups: LookupCounts;
+
+        /// Scans since opening.
+        scans: ScanCounts;
 
         /// Lookups that were sampled, about one in [`crate::LOOKUPS_PER_SAMPLE`].
         lookups_sampled: u64, "lookups";

@@ -42,6 +42,10 @@ statistics! {
         /// Lookups; each key of [`crate::Db::multi_get`] is one.
         lookups: u64, "lookups";
 
+        /// Lookups of keys that no memtable and no table has. (That of a deleted key, which finds
+        /// its tombstone, is none of these.)
+        zero_result: u64, "lookups";
+
         /// Filter probes.
         filter_probes: u64, "probes";
 
@@ -63,6 +67,19 @@ statistics! {
         /// Entry cache hits, for which neither filters nor blocks were needed: an entry, or the
         /// fact that no table has the key.
         cached_entries: u64, "hits";
+    }
+}
+
+statistics! {
+    sums;
+    /// Counters of scans.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct ScanCounts {
+        /// Scans that were iterated at least once, and have ended.
+        scans: u64, "scans";
+
+        /// Entries that they returned.
+        entries: u64, "entries";
     }
 }
 
@@ -131,6 +148,7 @@ impl LookupTally {
     pub fn counts(&self) -> LookupCounts {
         LookupCounts {
             lookups: self.lookups.get(),
+            zero_result: 0,
             filter_probes: self.filter_negatives.get() + self.filter_positive.get(),
             filter_negatives: self.filter_negatives.get(),
             filter_false_positives: self.filter_false_positives.get(),
@@ -161,8 +179,34 @@ pub struct OfThread {
     pub tally: LookupTally,
     /// Picks its lookups to sample.
     pub sampler: Sampler,
+    /// What not every lookup counts.
+    further: FurtherTally,
     /// The thread's number, from 1.
     number: u64,
+}
+
+/// Counters of a thread that are on another cache line.
+#[derive(Debug, Default)]
+struct FurtherTally {
+    zero_result: Number,
+    scans: Number,
+    scan_entries: Number,
+}
+
+impl OfThread {
+    /// Counts lookups of keys that are not there.
+    #[inline]
+    pub fn zero_result(&self, lookups: u64) {
+        self.further.zero_result.add(lookups);
+    }
+
+    fn counts(&self) -> LookupCounts {
+        LookupCounts { zero_result: self.further.zero_result.get(), ..self.tally.counts() }
+    }
+
+    fn scans(&self) -> ScanCounts {
+        ScanCounts { scans: self.further.scans.get(), entries: self.further.scan_entries.get() }
+    }
 }
 
 const _: () = assert!(std::mem::offset_of!(OfThread, sampler) + Sampler::BYTES_OF_EACH_LOOKUP == 64);
@@ -201,6 +245,8 @@ struct Collected {
     threads: Vec<Arc<OfThread>>,
     /// Counts of threads that have ended.
     rest: LookupCounts,
+    /// The same of scans.
+    rest_of_scans: ScanCounts,
     /// Number of threads so far.
     joined: u64,
 }
@@ -282,7 +328,25 @@ impl LookupCounters {
 
     /// Adds counts that a lookup kept by itself.
     pub fn add(&self, counts: &LookupCounts) {
-        self.mine().tally.add(counts);
+        let mine = self.mine();
+        mine.tally.add(counts);
+        mine.zero_result(counts.zero_result);
+    }
+
+    /// Counts a scan that has ended, with the entries that it returned.
+    pub fn scan_ended(&self, entries: u64) {
+        let further = &self.mine().further;
+        further.scans.add(1);
+        further.scan_entries.add(entries);
+    }
+
+    /// Returns the scans of all threads, as of about now.
+    pub fn scans(&self) -> ScanCounts {
+        let mut collected = self.0.collected.lock();
+        collected.gather();
+        let mut sums = collected.rest_of_scans;
+        collected.threads.iter().for_each(|numbers| sums += numbers.scans());
+        sums
     }
 
     /// Returns the sums over all threads, as of about now.
@@ -290,7 +354,7 @@ impl LookupCounters {
         let mut collected = self.0.collected.lock();
         collected.gather();
         let mut sums = collected.rest;
-        collected.threads.iter().for_each(|numbers| sums += numbers.tally.counts());
+        collected.threads.iter().for_each(|numbers| sums += numbers.counts());
         sums
     }
 
@@ -346,7 +410,8 @@ impl LookupCounters {
         // What a thread samples depends on when it came, so it is the same whenever a history is
         // repeated.
         let number = collected.joined;
-        let numbers = OfThread { tally: LookupTally::default(), sampler: Sampler::new(number), number };
+        let (tally, further) = (LookupTally::default(), FurtherTally::default());
+        let numbers = OfThread { tally, sampler: Sampler::new(number), further, number };
         let numbers = Arc::new(numbers);
         collected.threads.push(numbers.clone());
         drop(collected);
@@ -366,10 +431,11 @@ impl LookupCounters {
 impl Collected {
     /// Adds the numbers of threads that are gone to the rest.
     fn gather(&mut self) {
-        let Self { threads, rest, .. } = self;
+        let Self { threads, rest, rest_of_scans, .. } = self;
         threads.retain_mut(|numbers| match Arc::get_mut(numbers) {
             Some(numbers) => {
-                *rest += numbers.tally.counts();
+                *rest += numbers.counts();
+                *rest_of_scans += numbers.scans();
                 false
             }
             None => true,
@@ -390,6 +456,7 @@ mod tests {
     fn counts(first: u64) -> LookupCounts {
         LookupCounts {
             lookups: first,
+            zero_result: first + 7,
             filter_probes: 2 * first + 5,
             filter_negatives: first + 3,
             filter_false_positives: first + 1,

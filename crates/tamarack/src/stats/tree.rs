@@ -4,6 +4,52 @@ use super::RunLookups;
 use super::statistics::statistics;
 
 statistics! {
+    /// A decision of the navigator about the design of a tree whose policy is `auto`. It has the
+    /// design before it, and the design chosen, or the best one found if nothing was changed.
+    #[derive(Clone, Debug, Default)]
+    pub struct DecisionStats {
+        /// Time since the environment's clock began, mostly that since opening.
+        at_seconds: f64, "seconds";
+
+        /// Whether the design was changed.
+        is_change: bool;
+
+        /// Operations of the present phase of the workload; as many are expected to come.
+        operations: u64, "operations";
+
+        /// Policy before.
+        policy_before: String;
+
+        /// Policy chosen.
+        policy: String;
+
+        /// Filters before.
+        filter_before: String;
+
+        /// Filters chosen.
+        filter: String;
+
+        /// Size of memtables before.
+        memtable_bytes_before: u64, "raw bytes";
+
+        /// Size of memtables chosen.
+        memtable_bytes: u64, "raw bytes";
+
+        /// Predicted mean time of an operation with the design before.
+        op_seconds_before: f64, "seconds";
+
+        /// The same with the design chosen.
+        op_seconds: f64, "seconds";
+
+        /// Predicted time of the change.
+        change_seconds: f64, "seconds";
+
+        /// The decision in words.
+        reason: String;
+    }
+}
+
+statistics! {
     /// A memtable.
     #[derive(Clone, Debug, Default)]
     pub struct MemtableStats {

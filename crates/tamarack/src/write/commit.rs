@@ -399,6 +399,11 @@ impl CommitQueue {
         self.memtable_bytes.store(bytes, Ordering::Relaxed);
     }
 
+    /// Returns true while writers wait in a write stall.
+    pub fn is_stalled(&self) -> bool {
+        self.stalled.load(Ordering::Relaxed) > 0
+    }
+
     /// Rotates the memtable unless it is empty: makes it immutable and opens a new one. Everything
     /// acknowledged before is then in immutable memtables or in tables.
     pub fn rotate_memtable(&self) -> Result<()> {

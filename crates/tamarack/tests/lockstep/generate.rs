@@ -136,7 +136,8 @@ fn size(random: &Random) -> u64 {
 /// Draws the specification of a policy.
 fn policy(random: &Random) -> String {
     let ratio = 2 + random.below([2, 9][random.below(2) as usize]);
-    match random.below(7) {
+    match random.below(8) {
+        7 => ["auto", "auto:tiering:T=3"][random.below(2) as usize].to_owned(),
         0 => format!("leveling:T={ratio}"),
         1 => format!("tiering:T={ratio}"),
         2 => format!("lazy-leveling:T={ratio}"),
@@ -147,6 +148,25 @@ fn policy(random: &Random) -> String {
         4 | 5 => custom(random),
         _ => uneven(random, ratio),
     }
+}
+
+/// The history of a seed, in databases whose policy is always automatic, and whose memtables and
+/// filters are not given.
+pub(crate) fn automatic(environment: Environment, seed: u64) -> History {
+    let mut history = history(environment, seed);
+    let automate = |options: &mut OptionSet| {
+        options.policy = Some("auto".to_owned());
+        (options.memtable, options.filter) = (None, None);
+    };
+    automate(&mut history.setup.options);
+    for operation in &mut history.operations {
+        match operation {
+            Operation::Options(options) | Operation::Transfer(options) => automate(options),
+            Operation::Policy(words) => "auto".clone_into(words),
+            _ => {}
+        }
+    }
+    history
 }
 
 /// Draws a policy whose size ratios differ from level to level.

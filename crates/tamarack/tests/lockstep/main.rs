@@ -10,7 +10,7 @@
 //! # Every operation under every option set
 //!
 //! Histories consist of 59 kinds of operations (`kind`), 52 of them possible in every environment,
-//! and begin with one of 47 named sets of options (`options`), from which they go on to others.
+//! and begin with one of 48 named sets of options (`options`), from which they go on to others.
 //! Each environment counts its pairs of kind and set; at the default size none is missing, because
 //! every history begins with the kinds that are due under its set (`generate`).
 //!
@@ -108,6 +108,20 @@ fn long_memory() {
 #[test]
 fn long_simulator() {
     check_long(Environment::Simulator, 25);
+}
+
+/// A controller that changes policy, memtables and filters at random, all the time, changes no
+/// answer: in databases with an automatic policy, through crashes.
+#[test]
+#[cfg(debug_assertions)]
+fn designs_at_random() {
+    use tamarack::mistake::{self, Mistake};
+
+    for environment in [Environment::Simulator, Environment::Faulty] {
+        let seeds = seeds("TAMARACK_HISTORIES", HISTORIES, 3);
+        let run = || run_all("designs_at_random", environment, seeds, generate::automatic);
+        mistake::with(Mistake::DesignsAtRandom, run);
+    }
 }
 
 /// Runs one history from a file, if one is named.

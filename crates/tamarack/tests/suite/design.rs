@@ -33,7 +33,7 @@ fn recorded(env: &dyn Env) -> (String, String, Option<f64>, u64) {
         });
         at += head.stride();
     }
-    let TreeDesign { policy, filter, space_bound, shape } =
+    let TreeDesign { policy, filter, space_bound, shape, .. } =
         TreeDesign::decode(&found.expect("a design")).expect("a sound design");
     (policy.to_string(), filter.to_string(), space_bound.map(|bound| bound.most()), shape.buffer().0)
 }

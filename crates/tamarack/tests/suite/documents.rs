@@ -7,8 +7,9 @@ use std::path::Path;
 
 use tamarack::internals::Row;
 use tamarack::{
-    AdvancedOptions, DiskStats, JobStats, LatencyStats, LevelStats, LookupCounts, MemoryStats, MemtableStats, Options,
-    Percentiles, ReadStats, ReaderStats, RunLookups, RunStats, SpaceStats, Statistic, Stats,
+    AdvancedOptions, DecisionStats, DiskStats, JobStats, LatencyStats, LevelStats, LookupCounts, MemoryStats,
+    MemtableStats, Options, Percentiles, ReadStats, ReaderStats, RunLookups, RunStats, ScanCounts, SpaceStats,
+    Statistic, Stats,
 };
 use tamarack_testing::assert_stored;
 
@@ -101,8 +102,9 @@ fn group_of(row: &Statistic) -> Option<&'static str> {
     found
 }
 
-const STATISTIC_GROUPS: [(&str, &str, &[Statistic]); 14] = [
+const STATISTIC_GROUPS: [(&str, &str, &[Statistic]); 16] = [
     ("Stats", "The database as a whole: `Db::stats()`.", Stats::TABLE),
+    ("DecisionStats", "One decision of the navigator.", DecisionStats::TABLE),
     ("MemtableStats", "One memtable.", MemtableStats::TABLE),
     ("LevelStats", "One level of the tree.", LevelStats::TABLE),
     ("RunStats", "One run.", RunStats::TABLE),
@@ -112,6 +114,7 @@ const STATISTIC_GROUPS: [(&str, &str, &[Statistic]); 14] = [
     ("DiskStats", "Space of the disk.", DiskStats::TABLE),
     ("MemoryStats", "Memory by part.", MemoryStats::TABLE),
     ("LookupCounts", "Lookups, counted exactly.", LookupCounts::TABLE),
+    ("ScanCounts", "Scans, counted exactly.", ScanCounts::TABLE),
     ("LatencyStats", "Latencies of sampled lookups, by kind.", LatencyStats::TABLE),
     ("Percentiles", "Latency percentiles of one kind of lookup.", Percentiles::TABLE),
     ("ReadStats", "Reads from tables, by reader.", ReadStats::TABLE),

@@ -87,7 +87,7 @@ fn memtables_beyond_the_memory_budget() {
     let db = options().advanced(advanced(&env)).open("/db").unwrap();
     refusal(db.set_policy(specification).expect_err("too large"));
     use_it(&db);
-    assert_eq!(db.stats().policy, "leveling:T=5,first=4", "the default");
+    assert_eq!(db.stats().policy, "auto:leveling:T=5,first=4", "the default");
 }
 
 /// Bounds of any length, and the smallest key.

@@ -16,6 +16,7 @@ mod checkpoints;
 mod chucky;
 mod cold;
 mod compactions;
+mod controller;
 mod corpus;
 mod coverage;
 mod design;

@@ -1,7 +1,10 @@
 //! `tamarack design --policy auto`: finds a design for a workload and a memory budget.
 
 use serde_json::Value;
+use tamarack_model::Bytes;
+use tamarack_model::device::Device;
 use tamarack_model::navigator::union::{Answer, Bounds, Impossible, PricedDesign, Request, find};
+use tamarack_model::workload::Workload;
 
 use crate::outcome::Failure;
 use crate::show::json;
@@ -96,23 +99,97 @@ pub(super) fn text(answer: &Answer) -> String {
 
 /// The same for programs.
 pub(super) fn object(answer: &Answer) -> Value {
-    let one = |found: &PricedDesign| {
-        Value::Object(json::object([
-            ("policy", found.policy.to_string().into()),
-            ("filter", found.filter_specification.as_str().into()),
-            ("buffer_bytes", found.buffer.0.into()),
-            ("memtables_bytes", (found.split.memtables as u64).into()),
-            ("filters_bytes", (found.split.filters as u64).into()),
-            ("indexes_bytes", (found.split.indexes as u64).into()),
-            ("cache_bytes", (found.split.cache as u64).into()),
-            ("lookup_hits", found.lookup_hits.into()),
-            ("block_hits", found.block_hits.into()),
-            ("seconds_per_op", found.seconds_per_op.into()),
-        ]))
-    };
     Value::Object(json::object([
         ("compared", answer.compared.into()),
-        ("best", one(&answer.best)),
-        ("others", answer.others.iter().map(one).collect::<Vec<_>>().into()),
+        ("best", design(&answer.best)),
+        ("others", answer.others.iter().map(design).collect::<Vec<_>>().into()),
     ]))
+}
+
+fn design(found: &PricedDesign) -> Value {
+    Value::Object(json::object([
+        ("policy", found.policy.to_string().into()),
+        ("filter", found.filter_specification.as_str().into()),
+        ("buffer_bytes", found.buffer.0.into()),
+        ("memtables_bytes", (found.split.memtables as u64).into()),
+        ("filters_bytes", (found.split.filters as u64).into()),
+        ("indexes_bytes", (found.split.indexes as u64).into()),
+        ("cache_bytes", (found.split.cache as u64).into()),
+        ("lookup_hits", found.lookup_hits.into()),
+        ("block_hits", found.block_hits.into()),
+        ("seconds_per_op", found.seconds_per_op.into()),
+    ]))
+}
+
+/// One thing that could be different, and the best design then; `None` if there is none.
+pub(super) struct WhatIf {
+    what: String,
+    best: Option<PricedDesign>,
+}
+
+/// The best designs if something else than what was asked for were given. `device` is the name of
+/// the request's.
+pub(super) fn what_if(request: &Request, device: &str) -> Vec<WhatIf> {
+    let memory = |factor: f64| Bytes((request.memory.as_f64() * factor) as u64);
+    let mut others = vec![
+        ("half the memory".to_owned(), Request { memory: memory(0.5), ..*request }),
+        ("twice the memory".to_owned(), Request { memory: memory(2.0), ..*request }),
+        ("ten times the data".to_owned(), Request { entries: request.entries.saturating_mul(10), ..*request }),
+    ];
+    for (what, updates) in [("90 % reads", 0.1), ("90 % updates", 0.9)] {
+        others.extend(
+            with_updates(request.workload, updates).map(|workload| (what.to_owned(), Request { workload, ..*request })),
+        );
+    }
+    for name in Device::NAMES.into_iter().filter(|name| *name != device) {
+        let device = Device::named(name).expect("it is one of the names");
+        others.push((format!("on {name}"), Request { device, ..*request }));
+    }
+    let best =
+        |(what, request): (String, Request)| WhatIf { what, best: find(&request).ok().map(|answer| answer.best) };
+    others.into_iter().map(best).collect()
+}
+
+/// The workload with this share of updates, from 0 to 1, and as many of everything else beside each
+/// other as before; `None` if there was nothing else.
+fn with_updates(workload: Workload, updates: f64) -> Option<Workload> {
+    let Workload { zero_result, existing, ranges, range_entries, .. } = workload;
+    let reads = zero_result + existing + ranges;
+    let factor = (1.0 - updates) / reads;
+    let parts = [zero_result, existing, ranges].map(|part| part * factor);
+    (reads > 0.0).then(|| Workload::of_parts(parts[0], parts[1], parts[2], updates, range_entries)).flatten()
+}
+
+/// The table of what could be different; empty without any.
+pub(super) fn what_if_text(answer: &Answer, others: &[WhatIf]) -> String {
+    if others.is_empty() {
+        return String::new();
+    }
+    let as_asked = answer.best.seconds_per_op;
+    let mut rows = vec![["what if", "policy", "filter", "memtable", "µs", "times"].map(str::to_owned).to_vec()];
+    let row = |what: &str, best: Option<&PricedDesign>| match best {
+        Some(best) => vec![
+            what.to_owned(),
+            best.policy.to_string(),
+            best.filter_specification.clone(),
+            show_bytes(best.buffer.0),
+            significant(best.seconds_per_op * 1e6),
+            format!("{:.2}", best.seconds_per_op / as_asked),
+        ],
+        None => vec![what.to_owned(), "none fits".to_owned()],
+    };
+    rows.push(row("as asked", Some(&answer.best)));
+    rows.extend(others.iter().map(|other| row(&other.what, other.best.as_ref())));
+    format!("\n\n{}", table(&rows))
+}
+
+/// The same for programs.
+pub(super) fn what_if_object(others: &[WhatIf]) -> Value {
+    let one = |WhatIf { what, best }: &WhatIf| {
+        Value::Object(json::object([
+            ("what", what.as_str().into()),
+            ("best", best.as_ref().map_or(Value::Null, design)),
+        ]))
+    };
+    Value::Array(others.iter().map(one).collect())
 }

@@ -95,7 +95,7 @@ pub(super) fn words(change: &Change) -> String {
 /// A policy and the shape that it gave, on one line.
 pub(super) fn shape_words(blob: &ShapeBlob) -> String {
     match TreeDesign::decode(blob) {
-        Ok(TreeDesign { policy, filter, space_bound, shape }) => {
+        Ok(TreeDesign { policy, filter, space_bound, shape, decisions: _ }) => {
             let shape = shape.to_string();
             let space = space_bound.map_or_else(String::new, |bound| format!(", space {}", bound.most()));
             let shape = shape.lines().collect::<Vec<_>>().join(", ");

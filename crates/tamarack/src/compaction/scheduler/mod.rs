@@ -95,7 +95,7 @@ pub struct SchedulerSettings {
     /// Size of table files, in bytes; `None` derives it from the run: a thirty-second of it,
     /// between [`TABLE_BYTES_MIN`] and [`TABLE_BYTES_MAX`].
     pub table_bytes: Option<u64>,
-    /// Size of memtables that policies get, in raw bytes.
+    /// Size of memtables that policies get at first, in raw bytes.
     pub memtable_bytes: u64,
     /// Upper bound on the memtable size of a custom shape, in raw bytes.
     pub memtable_bytes_max: u64,
@@ -139,6 +139,10 @@ pub struct Scheduler {
     throttle: Arc<Throttle>,
     reserve: Arc<Reserve>,
     settings: SchedulerSettings,
+    /// Size of memtables that policies get, in raw bytes.
+    memtable_bytes: AtomicU64,
+    /// Decisions of the navigator, as they are recorded with the design.
+    decisions: Mutex<Vec<String>>,
     filters: FilterRebuild,
     /// The filter over the whole tree, if one is chosen.
     tree_filter: TreeFilter,
@@ -221,8 +225,9 @@ impl Scheduler {
             around;
         let version = manifest.version();
         let stored = tree.of(&version).shape();
-        let TreeDesign { policy, shape, .. } = TreeDesign::decode(stored.expect("opening gives every tree a shape"))
-            .map_err(|error| Error::shape(output_context.dir(), error))?;
+        let TreeDesign { policy, shape, decisions, .. } =
+            TreeDesign::decode(stored.expect("opening gives every tree a shape"))
+                .map_err(|error| Error::shape(output_context.dir(), error))?;
         let flush_retry = Retry::new(env.clone(), database.clone(), counters.clone(), Activity::Flush);
         let compaction_retry = Retry::new(env.clone(), database.clone(), counters.clone(), Activity::Compaction);
         let speed = CopySpeed::new(settings.compaction_rate);
@@ -251,6 +256,8 @@ impl Scheduler {
             reserve,
             filters,
             tree_filter,
+            memtable_bytes: AtomicU64::new(settings.memtable_bytes),
+            decisions: Mutex::new(Rank::DesignHistory, decisions),
             settings,
             schedule,
             flush_retry,
@@ -387,6 +394,11 @@ impl Scheduler {
         if let Some(workers) = self.workers.get() {
             workers.wake();
         }
+    }
+
+    /// Returns true while compactions are paused.
+    pub fn is_paused(&self) -> bool {
+        self.schedule.lock().agenda.is_paused()
     }
 
     /// Returns true once writing has stopped.

@@ -13,6 +13,7 @@
 
 use std::sync::Arc;
 
+use tamarack_env::sync::atomic::Ordering;
 use tamarack_model::filter::FilterChoice;
 use tamarack_model::policy::{Policy, ShapeFamily};
 use tamarack_model::simulate::{self, ChangeCost as PredictedChange};
@@ -30,6 +31,9 @@ use crate::tree::occupancy::RunContents;
 
 /// Maximum memtables of a simulation, which takes some seconds for as many.
 const BUFFERS_MAX: u64 = 1 << 20;
+
+/// Maximum decisions that are recorded, of some hundred bytes each.
+const DECISIONS_MAX: usize = 8;
 
 /// Predicted cost of a change of policy, from
 /// [`Db::estimate_reshape`](crate::Db::estimate_reshape): raw bytes that flushes and compactions
@@ -110,16 +114,19 @@ impl Scheduler {
     }
 
     /// Changes the policy and the shape. Moves no data: the tree takes its form as data arrives,
-    /// and at rest.
+    /// and at rest. `memtable_bytes` is the size of memtables from now on, in raw bytes, as far as
+    /// policies do not have their own; `None` leaves it.
     ///
     /// # Errors
     /// As [`Manifest::commit`](crate::tree::manifest::Manifest::commit).
-    pub fn set_policy(&self, policy: Arc<Policy>) -> Result<Shape> {
+    pub fn set_policy(&self, policy: Arc<Policy>, memtable_bytes: Option<u64>) -> Result<Shape> {
         let mut schedule = self.schedule.lock();
         self.database.health.check_running()?;
         let data = self.tree.of(&self.manifest.version()).occupancy().bytes();
-        let shape = self.shape_for(&policy, data)?;
+        let memtable_bytes = memtable_bytes.unwrap_or(self.memtable_bytes.load(Ordering::Relaxed));
+        let shape = design::shape_of(&policy, data, memtable_bytes, self.settings.memtable_bytes_max)?;
         self.take_shape(&mut schedule, policy, shape.clone())?;
+        self.memtable_bytes.store(memtable_bytes, Ordering::Relaxed);
         // Level 1 may have runs that a tree at rest has not.
         schedule.busy_at = self.env.now();
         drop(schedule);
@@ -143,9 +150,24 @@ impl Scheduler {
         self.filters.choose(filter, keeps_digests)
     }
 
+    /// Adds a decision of the navigator to those that are recorded with the design, from its next
+    /// change on.
+    pub fn note_decision(&self, words: String) {
+        let mut decisions = self.decisions.lock();
+        decisions.push(words.replace('\n', " "));
+        let many = decisions.len().saturating_sub(DECISIONS_MAX);
+        decisions.drain(..many);
+    }
+
+    /// Returns the recorded decisions, in the order of time.
+    pub fn decisions(&self) -> Vec<String> {
+        self.decisions.lock().clone()
+    }
+
     /// Encodes a design.
     fn design(&self, policy: Arc<Policy>, shape: Shape, filter: FilterChoice) -> ShapeBlob {
-        TreeDesign { policy, filter, space_bound: self.settings.space_bound, shape }.encode()
+        let (space_bound, decisions) = (self.settings.space_bound, self.decisions.lock().clone());
+        TreeDesign { policy, filter, space_bound, decisions, shape }.encode()
     }
 
     /// Brings every level into the form of the tree's shape, and blocks until that is done.
@@ -161,12 +183,25 @@ impl Scheduler {
             schedule.agenda.request_reshape();
         }
         self.wake();
-        self.wait(|schedule| {
-            let version = self.manifest.version();
-            let tree = self.tree.of(&version);
-            let contents = RunContents::new(tree, &self.database.sequences, self.reserve.is_low());
-            !schedule.is_reshaping((version.edit_number(), tree), &contents)
-        })
+        self.wait(|schedule| !self.is_schedule_reshaping(schedule))
+    }
+
+    /// Has every level brought into the form of the tree's shape, in the background.
+    pub fn request_reshape(&self) {
+        self.schedule.lock().agenda.request_reshape();
+        self.wake();
+    }
+
+    /// Returns true while a reshape that was asked for is going on.
+    pub fn is_reshaping(&self) -> bool {
+        self.is_schedule_reshaping(&mut self.schedule.lock())
+    }
+
+    fn is_schedule_reshaping(&self, schedule: &mut Schedule) -> bool {
+        let version = self.manifest.version();
+        let tree = self.tree.of(&version);
+        let contents = RunContents::new(tree, &self.database.sequences, self.reserve.is_low());
+        schedule.is_reshaping((version.edit_number(), tree), &contents)
     }
 
     /// Installs another policy and shape.
@@ -180,7 +215,8 @@ impl Scheduler {
     }
 
     fn shape_for(&self, policy: &Policy, data: Bytes) -> Result<Shape> {
-        design::shape_of(policy, data, self.settings.memtable_bytes, self.settings.memtable_bytes_max)
+        let memtable_bytes = self.memtable_bytes.load(Ordering::Relaxed);
+        design::shape_of(policy, data, memtable_bytes, self.settings.memtable_bytes_max)
     }
 }
 

@@ -16,7 +16,7 @@ use crate::format::names::FileName;
 use crate::step;
 
 /// Stores figures in the locked directory of a database; returns the file.
-pub(super) fn store(env: &dyn Env, dir: &Path, device: &Device) -> Result<PathBuf> {
+pub(crate) fn store(env: &dyn Env, dir: &Path, device: &Device) -> Result<PathBuf> {
     let (new, path) = (FileName::CalibrationNew.path(dir), FileName::Calibration.path(dir));
     let failed = |step: Step, path: &Path| {
         let path = path.to_owned();
@@ -41,7 +41,7 @@ pub(super) fn store(env: &dyn Env, dir: &Path, device: &Device) -> Result<PathBu
 }
 
 /// Loads the figures; the file is there.
-pub(super) fn load(env: &dyn Env, dir: &Path) -> Result<Device> {
+pub(crate) fn load(env: &dyn Env, dir: &Path) -> Result<Device> {
     let path = FileName::Calibration.path(dir);
     let damaged = |what: &str| Error::corruption(&path, 0, format!("{what}; calibrate again to replace the file"));
     let failed = |source| Error::io("calibration: read", &path, source);

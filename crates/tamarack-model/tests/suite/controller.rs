@@ -1,0 +1,194 @@
+//! The controller of a tree in use: phases of a workload, when a search is due, and decisions that
+//! pay.
+
+use tamarack_model::device::Device;
+use tamarack_model::navigator::controller::{
+    Decision, GAIN_MIN, Monitor, OPERATIONS_MIN, Operations, Present, WINDOW, decide, skew_of_hits,
+};
+use tamarack_model::navigator::union::{Bounds, Request, price};
+use tamarack_model::policy::Policy;
+use tamarack_model::prediction::loaded;
+use tamarack_model::workload::Workload;
+use tamarack_model::{Bytes, policy};
+
+const ENTRIES: u64 = 500_000;
+const ENTRY_BYTES: u64 = 124;
+
+fn lookups(zero_result: f64, existing: f64) -> Operations {
+    Operations { zero_result, existing, ..Operations::default() }
+}
+
+fn updates(updates: f64) -> Operations {
+    Operations { updates, ..Operations::default() }
+}
+
+fn scans(scans: f64, each: f64) -> Operations {
+    Operations { scans, scanned: scans * each, ..Operations::default() }
+}
+
+fn seen(operations: &[Operations]) -> Monitor {
+    let mut monitor = Monitor::default();
+    operations.iter().for_each(|operations| monitor.observe(operations));
+    monitor
+}
+
+/// A phase begins where the mix of operations changes, however they are divided into looks, and
+/// lasts while it varies a little.
+#[test]
+fn phases() {
+    for each in [100.0, 5_000.0, 400_000.0] {
+        let looks = |of: &dyn Fn(f64) -> Operations, number: f64| vec![of(each); (number / each).ceil() as usize];
+        let reads = looks(&|number| lookups(0.1 * number, 0.9 * number), 800_000.0);
+        let monitor = seen(&reads);
+        assert!((monitor.phase().sum() - 800_000.0).abs() < 1.0, "{each}: {monitor:?}");
+        let mut both = reads.clone();
+        both.extend(looks(&updates, 800_000.0));
+        let phase = *seen(&both).phase();
+        assert!(phase.updates > 0.9 * phase.sum() && phase.sum() < 800_000.0 + 3.0 * WINDOW, "{each}: {phase:?}");
+        // A tenth more or less of one kind is no other phase.
+        let mut varied = reads.clone();
+        varied.extend(looks(&|number| lookups(0.2 * number, 0.8 * number), 800_000.0));
+        assert!((seen(&varied).phase().sum() - 1_600_000.0).abs() < 1.0, "{each}");
+    }
+    // Scans that become longer are other scans.
+    let mut monitor = seen(&vec![scans(1_000.0, 10.0); 300]);
+    for _ in 0..300 {
+        monitor.observe(&scans(1_000.0, 100.0));
+    }
+    let phase = monitor.phase();
+    assert!(phase.scanned / phase.scans > 90.0, "{phase:?}");
+}
+
+/// A search is due at the beginning of a phase, whenever it is twice as long, and when the data has
+/// grown: not again and again.
+#[test]
+fn searches() {
+    let mut monitor = Monitor::default();
+    let mut due_at = Vec::new();
+    for look in 1..=1_000_u32 {
+        monitor.observe(&updates(1_000.0));
+        if monitor.is_search_due(1e9) {
+            monitor.searched(1e9);
+            due_at.push(look);
+        }
+    }
+    let first = (OPERATIONS_MIN / 1_000.0) as u32;
+    assert_eq!(due_at, [first, 2 * first, 4 * first, 8 * first, 16 * first, 32 * first]);
+    assert!(!monitor.is_search_due(1.4e9) && monitor.is_search_due(1.6e9) && monitor.is_search_due(0.6e9));
+    (0..100).for_each(|_| monitor.observe(&lookups(1_000.0, 0.0)));
+    assert!(monitor.is_search_due(1e9), "another phase");
+}
+
+fn request() -> Request {
+    Request {
+        entries: ENTRIES,
+        entry_bytes: ENTRY_BYTES,
+        block_bytes: 4096,
+        memory: Bytes(16 << 20),
+        // Replaced by that of the phase.
+        workload: Workload::of_parts(1.0, 1.0, 1.0, 1.0, 0.0).expect("shares"),
+        inserts: 0.0,
+        theta: 0.0,
+        device: Device::nvme(),
+        bounds: Bounds::default(),
+        buffer: None,
+        filter: None,
+        may_lack_filters: false,
+    }
+}
+
+/// What is decided about a loaded tree of this policy after these operations.
+fn decided(specification: &str, filter: &str, request: &Request, operations: Operations) -> Decision {
+    let parsed: Policy = policy::parse(specification).expect(specification);
+    let tree = loaded(&parsed, Bytes(1 << 20), Bytes(ENTRIES * ENTRY_BYTES));
+    let present = Present {
+        policy: &parsed,
+        filter: filter.parse().expect(filter),
+        shape: tree.shape(),
+        occupancy: tree.occupancy(),
+    };
+    decide(&seen(&[operations]), request, &present, &|| true).expect("there are operations, and memory")
+}
+
+const FILTER: &str = "blocked:bits=10,allocation=monkey";
+
+/// A tree that is written to goes to a design with fewer writes, one that is scanned to one with
+/// fewer runs; and what was changed to is not changed again by the same workload.
+#[test]
+fn changes_pay_and_are_not_repeated() {
+    let request = request();
+    let many = 3e6;
+    let mixes =
+        [("leveling:T=2", updates(many)), ("tiering:T=10", scans(many, 10.0)), ("tiering:T=10", lookups(many, 0.0))];
+    for (words, operations) in mixes {
+        let decision = decided(words, FILTER, &request, operations);
+        let (before, after) = (&decision.before, &decision.after);
+        println!("{words}: {} {} {}: {decision:?}", after.policy, after.buffer, after.filter_specification);
+        assert!(decision.is_change, "{words}");
+        assert!(decision.gain_seconds() > decision.change_seconds);
+        assert!(after.seconds_per_op < (1.0 - GAIN_MIN) * before.seconds_per_op);
+        let (old, new) = (&before.prediction, &after.prediction);
+        if operations.updates > 0.0 {
+            assert!(new.write_amplification < old.write_amplification);
+        } else if operations.scans > 0.0 {
+            assert!(new.scan_reads[0].mean() < old.scan_reads[0].mean());
+        } else {
+            assert!(new.zero_result_reads.mean() < old.zero_result_reads.mean());
+        }
+        let again = decided(&after.policy.to_string(), &after.filter_specification, &request, operations);
+        // Its memtable is that of this test, and the search may take another.
+        let saved = 1.0 - again.after.seconds_per_op / again.before.seconds_per_op;
+        assert!(!again.is_change || again.after.buffer != again.before.buffer, "{words}: again {saved}");
+    }
+}
+
+/// A change that costs more than it has saved so far waits until the phase has lasted as long.
+#[test]
+fn changes_wait_until_they_pay() {
+    let request =
+        Request { buffer: Some(Bytes(1 << 20)), filter: Some(FILTER.parse().expect("a filter")), ..request() };
+    let of = |number: f64| decided("tiering:T=10", FILTER, &request, scans(number, 10.0));
+    let (few, many) = (of(100.0), of(3e6));
+    assert!(!few.is_change && few.operations == 100.0);
+    assert!(many.is_change && many.change_seconds > 0.0, "{many:?}");
+    assert_eq!((many.after.buffer, many.after.filter), (many.before.buffer, many.before.filter), "they are given");
+    let repaid = many.change_seconds / (many.before.seconds_per_op - many.after.seconds_per_op);
+    assert!(!of(repaid / 100.0).is_change && of(100.0 * repaid).is_change, "{repaid}");
+}
+
+/// A search ends when it is told to.
+#[test]
+fn searches_end_when_told() {
+    let parsed: Policy = policy::parse("tiering:T=10").expect("a policy");
+    let tree = loaded(&parsed, Bytes(1 << 20), Bytes(ENTRIES * ENTRY_BYTES));
+    let filter = FILTER.parse().expect("a filter");
+    let present = Present { policy: &parsed, filter, shape: tree.shape(), occupancy: tree.occupancy() };
+    let monitor = seen(&[updates(1e6)]);
+    let asked = std::cell::Cell::new(0);
+    let goes_on = || {
+        asked.set(asked.get() + 1);
+        asked.get() < 20
+    };
+    assert!(decide(&monitor, &request(), &present, &goes_on).is_none());
+    assert_eq!(asked.get(), 20);
+    assert!(decide(&Monitor::default(), &request(), &present, &|| true).is_none(), "nothing has happened");
+}
+
+/// The skew is that with which the cache serves the share of lookups that it does.
+#[test]
+fn skews() {
+    use tamarack_model::cost::cache::hits;
+    for theta in [0.0, 0.5, 0.99, 1.5] {
+        let found = skew_of_hits(hits(1e4, 1e6, theta), 1e4, 1e6);
+        assert!((found - theta).abs() < 1e-3, "{theta}: {found}");
+    }
+    assert_eq!(skew_of_hits(1.0, 1e6, 1e6), 0.0, "all of it is cached");
+}
+
+/// One design is priced as the search prices it.
+#[test]
+fn prices_are_those_of_the_search() {
+    let request = Request { workload: Workload::of_parts(1.0, 1.0, 1.0, 1.0, 9.0).expect("shares"), ..request() };
+    let best = tamarack_model::navigator::union::find(&request).expect("a design").best;
+    assert_eq!(price(&request, &best.policy, best.buffer, best.filter), best);
+}

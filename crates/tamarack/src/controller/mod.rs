@@ -1,0 +1,341 @@
+//! [`Controller`]: the worker that redesigns a tree with an automatic policy while it is in use.
+//!
+//! ```text
+//! counters of lookups, scans, writes ─► observed ─► Monitor ─┐ once a second
+//! tree, memory, cache, latencies ────► request ──────────────┴─► model: decide ─► Redesign
+//!                                                                   │ keep, or change
+//!                                                                   ▼
+//!                                                     events, log, statistics
+//! ```
+//!
+//! Everything that is decided is decided by [`tamarack_model::navigator::controller`], from
+//! numbers; here they are collected, and the decision is carried out: one edit for policy and
+//! memtables, one for filters, and a reshape in the background. A change is not begun while the one
+//! before is still being carried out, nor during a write stall, nor while disk space is low or
+//! compactions are paused.
+//!
+//! The worker sleeps for a second while there are operations, and up to a minute while there are
+//! none. A search takes some tenths of a second of its thread, which gives way to others. It ends
+//! early when the database is closed.
+//!
+//! A crash between two steps of a change leaves a valid design, from which the controller of the
+//! next opening goes on.
+//!
+//! Tests: `tests/suite/controller.rs`.
+
+mod observed;
+mod words;
+
+use std::collections::VecDeque;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use tamarack_env::sync::atomic::{AtomicBool, Ordering};
+use tamarack_env::sync::{Mutex, Rank};
+use tamarack_env::{Env, Progress, Work, Worker};
+use tamarack_model::Bytes;
+use tamarack_model::bound::SpaceBound;
+use tamarack_model::device::Device;
+use tamarack_model::navigator::controller::{Decision, Monitor, Present, decide, skew_of_hits};
+use tamarack_model::navigator::union::{Bounds, Request};
+use tamarack_model::policy::Policy;
+use tamarack_model::simulate;
+
+use crate::cache::BlockCache;
+use crate::compaction::Scheduler;
+use crate::database::Database;
+use crate::error::Result;
+use crate::events::Event;
+use crate::memory::Account;
+use crate::mistake::{self, Mistake};
+use crate::redesign::Redesign;
+use crate::stats::{Counters, DecisionStats};
+use crate::tree::state::Tree;
+use crate::write::{CommitQueue, Reserve};
+
+use observed::Observed;
+
+/// The time between two looks at the counters, while there are operations.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// The same after a long time without operations.
+const LOOK_MAX: Duration = Duration::from_secs(64);
+
+/// The same for designs at random.
+const LOOK_AT_RANDOM: Duration = Duration::from_micros(300);
+
+/// Decisions that are remembered.
+const DECISIONS: usize = 16;
+
+/// Sampled lookups that have to have read blocks before their latency says what a read takes.
+const SAMPLES_MIN: u64 = 50;
+
+/// The memory that the cache takes for an entry besides the entry's own; assumed.
+const CACHED_ENTRY_BYTES: f64 = 48.0;
+
+/// The parts of a database that the controller looks at, and changes.
+pub(crate) struct ControllerParts {
+    pub(crate) env: Arc<dyn Env>,
+    pub(crate) database: Arc<Database>,
+    pub(crate) tree: Arc<Tree>,
+    pub(crate) scheduler: Arc<Scheduler>,
+    pub(crate) commits: Arc<CommitQueue>,
+    pub(crate) account: Arc<Account>,
+    pub(crate) cache: Arc<BlockCache>,
+    pub(crate) reserve: Arc<Reserve>,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) redesign: Arc<Redesign>,
+}
+
+/// What is given.
+#[derive(Clone, Debug)]
+pub(crate) struct ControllerSettings {
+    /// The figures of the machine.
+    pub(crate) device: Device,
+    /// The size of blocks in bytes.
+    pub(crate) block_bytes: u64,
+    /// The bound on space amplification.
+    pub(crate) space_bound: Option<SpaceBound>,
+    /// True if the user has set the size of memtables, which stays then.
+    pub(crate) is_memtable_given: bool,
+    /// The same of the filters.
+    pub(crate) is_filter_given: bool,
+}
+
+/// See the module's documentation.
+pub(crate) struct Controller {
+    parts: ControllerParts,
+    settings: ControllerSettings,
+    /// Only the worker takes it.
+    state: Mutex<ControllerState>,
+    decisions: Mutex<VecDeque<DecisionStats>>,
+    /// True once the database closes.
+    is_given_up: AtomicBool,
+    worker: OnceLock<Arc<dyn Worker>>,
+}
+
+struct ControllerState {
+    monitor: Monitor,
+    /// The counters as of the last look; `None` while the policy is not automatic.
+    seen: Option<Observed>,
+    /// The counters as of the first look.
+    first: Option<Observed>,
+    pause: Duration,
+    look_at: Duration,
+}
+
+impl Controller {
+    pub(crate) fn new(parts: ControllerParts, settings: ControllerSettings) -> Self {
+        let state = ControllerState {
+            monitor: Monitor::default(),
+            seen: None,
+            first: None,
+            pause: LOOK,
+            look_at: Duration::ZERO,
+        };
+        Self {
+            parts,
+            settings,
+            state: Mutex::new(Rank::Controller, state),
+            decisions: Mutex::new(Rank::Decisions, VecDeque::new()),
+            is_given_up: AtomicBool::new(false),
+            worker: OnceLock::new(),
+        }
+    }
+
+    /// Sets the worker that calls this.
+    ///
+    /// # Panics
+    /// If it is set already.
+    pub(crate) fn set_worker(&self, worker: Arc<dyn Worker>) {
+        assert!(self.worker.set(worker).is_ok(), "the worker of the controller is set already");
+    }
+
+    /// Looks whether the policy is automatic now.
+    pub(crate) fn wake(&self) {
+        if let Some(worker) = self.worker.get() {
+            worker.wake();
+        }
+    }
+
+    /// Ends a search in progress, and begins no other.
+    pub(crate) fn give_up(&self) {
+        self.is_given_up.store(true, Ordering::Relaxed);
+    }
+
+    /// The last decisions, in the order of time.
+    pub(crate) fn decisions(&self) -> Vec<DecisionStats> {
+        self.decisions.lock().iter().cloned().collect()
+    }
+
+    /// Counts what happened since the last look, and decides if it is time to.
+    fn look(&self, state: &mut ControllerState, policy: &Policy) -> Result<()> {
+        let now = Observed::new(&self.parts.tree, &self.parts.counters);
+        let first = *state.first.get_or_insert(now);
+        let Some(seen) = state.seen.replace(now) else { return Ok(()) };
+        let operations = now.since(&seen);
+        state.pause = if operations.sum() > 0.0 { LOOK } else { (state.pause * 2).min(LOOK_MAX) };
+        state.monitor.observe(&operations);
+        let data = self.parts.tree.pin().tree().occupancy().bytes().as_f64();
+        if data == 0.0 || !state.monitor.is_search_due(data) || !self.may_change() {
+            return Ok(());
+        }
+        let Some(decision) = self.decide(&state.monitor, now.inserts(&first), policy) else { return Ok(()) };
+        state.monitor.searched(data);
+        self.note(&decision);
+        if decision.is_change {
+            self.carry_out(&decision)?;
+        }
+        Ok(())
+    }
+
+    /// Returns false while something else is to be done first.
+    fn may_change(&self) -> bool {
+        let ControllerParts { scheduler, commits, reserve, .. } = &self.parts;
+        let is_busy = commits.is_stalled() || reserve.is_low() || scheduler.is_paused() || scheduler.is_reshaping();
+        !is_busy
+    }
+
+    /// Searches. `None` if the database closes meanwhile, or there is nothing to search.
+    fn decide(&self, monitor: &Monitor, inserts: f64, policy: &Policy) -> Option<Decision> {
+        let ControllerParts { scheduler, .. } = &self.parts;
+        let (shape, occupancy, in_progress) = scheduler.planner_state();
+        let entries = occupancy.runs().filter_map(|(_, run)| Some(run.entries?.0)).sum();
+        let entry_bytes = occupancy.bytes().0.checked_div(entries)?.max(1);
+        let occupancy = simulate::ended(occupancy, &in_progress);
+        let filter = scheduler.filters().chosen();
+        let present = Present { policy, filter, shape: &shape, occupancy: &occupancy };
+        let request = Request { inserts, ..self.request(monitor, &present, entries, entry_bytes)? };
+        decide(monitor, &request, &present, &|| !self.is_given_up.load(Ordering::Relaxed))
+    }
+
+    /// What is asked of the navigator, but for the share of inserts; `None` if there were no
+    /// operations.
+    fn request(&self, monitor: &Monitor, present: &Present<'_>, entries: u64, entry_bytes: u64) -> Option<Request> {
+        let ControllerParts { account, cache, tree, counters, .. } = &self.parts;
+        let ControllerSettings { device, block_bytes, space_bound, is_memtable_given, is_filter_given } =
+            &self.settings;
+        let now = Observed::new(tree, counters);
+        let cached = cache.used_bytes() as f64 / (entry_bytes as f64 + CACHED_ENTRY_BYTES);
+        let theta = skew_of_hits(now.hits(), cached, entries as f64);
+        let memory = Bytes(account.budget().total_bytes - account.budget().compactions_bytes);
+        let bounds = Bounds { space_amplification: space_bound.map(|bound| bound.most()), ..Bounds::default() };
+        Some(Request {
+            entries,
+            entry_bytes,
+            block_bytes: *block_bytes,
+            memory,
+            workload: monitor.phase().workload()?,
+            inserts: 0.0,
+            theta,
+            device: self.with_measured_reads(*device),
+            bounds,
+            buffer: is_memtable_given.then(|| present.shape.buffer()),
+            filter: is_filter_given.then_some(present.filter),
+            may_lack_filters: false,
+        })
+    }
+
+    /// The device with the latency of block reads as lookups have it, if enough of them were timed.
+    fn with_measured_reads(&self, device: Device) -> Device {
+        let latencies = self.parts.tree.lookups.latencies().get();
+        let (read, cached) = (latencies.found_by_reads, latencies.found_in_memory);
+        if read.samples < SAMPLES_MIN {
+            return device;
+        }
+        let read_seconds = read.p50_ns.saturating_sub(cached.p50_ns).max(1000) as f64 / 1e9;
+        let factor = device.read_seconds / read_seconds;
+        Device { read_seconds, reads_per_second: device.reads_per_second.map(|rate| rate * factor), ..device }
+    }
+
+    /// Remembers a decision, and tells it.
+    fn note(&self, decision: &Decision) {
+        let stats = words::stats(decision, self.parts.env.now());
+        let DecisionStats { policy, filter, reason, .. } = &stats;
+        if decision.is_change {
+            tracing::info!(%policy, %filter, %reason, "design changed");
+        } else {
+            tracing::debug!(%policy, %filter, %reason, "design kept");
+        }
+        self.parts.database.events.post(|| Event::DesignDecided { decision: stats.clone() });
+        let mut decisions = self.decisions.lock();
+        if decisions.len() == DECISIONS {
+            decisions.pop_front();
+        }
+        decisions.push_back(stats);
+    }
+
+    /// Any change, for tests.
+    fn change_at_random(&self) -> Result<()> {
+        let ControllerParts { env, redesign, scheduler, .. } = &self.parts;
+        let one_of = |many: &[&'static str]| many[(env.random() % many.len() as u64) as usize];
+        let policies =
+            ["leveling:T=2", "leveling:T=4,first=3", "tiering:T=3", "lazy-leveling:T=4", "moose", "garnering"];
+        let filters = ["none", "bloom:bits=3,allocation=monkey", "blocked:bits=9", "elastic:bits=6", "chucky:bits=12"];
+        let policy = one_of(&policies).parse().expect("it is in the list");
+        let filter = one_of(&filters).parse().expect("it is in the list");
+        if env.random() % 2 == 0 && redesign.choose(&policy, 1 + env.random() % 300)? {
+            scheduler.note_decision(policy.to_string());
+        }
+        if env.random() % 3 == 0 {
+            scheduler.request_reshape();
+        }
+        if env.random() % 3 == 0 {
+            redesign.set_filter(filter)?;
+        }
+        Ok(())
+    }
+
+    fn carry_out(&self, decision: &Decision) -> Result<()> {
+        let ControllerParts { redesign, scheduler, .. } = &self.parts;
+        // Recorded by the same edit as the change.
+        scheduler.note_decision(words::line(decision));
+        let (before, after) = (&decision.before, &decision.after);
+        if (&after.policy, after.buffer) != (&before.policy, before.buffer) {
+            if !redesign.choose(&after.policy, after.buffer.0)? {
+                return Ok(());
+            }
+            scheduler.request_reshape();
+        }
+        if after.filter != before.filter {
+            redesign.set_filter(after.filter)?;
+        }
+        Ok(())
+    }
+}
+
+impl Work for Controller {
+    fn step(&self) -> Progress {
+        let ControllerParts { env, scheduler, database, .. } = &self.parts;
+        if self.is_given_up.load(Ordering::Relaxed) || database.health.check_running().is_err() {
+            return Progress::Done;
+        }
+        let mut state = self.state.lock();
+        let (policy, _) = scheduler.shape();
+        let Policy::Auto(auto) = &*policy else {
+            state.seen = None;
+            return Progress::Idle;
+        };
+        let chosen = auto.chosen().expect("a tree's automatic policy has chosen one");
+        let now = env.now();
+        if mistake::is_planted(Mistake::DesignsAtRandom) {
+            // Whether it fails is up to the storage.
+            drop(self.change_at_random());
+            return Progress::IdleUntil(now + LOOK_AT_RANDOM);
+        }
+        if now >= state.look_at {
+            if let Err(error) = self.look(&mut state, chosen) {
+                // It is decided anew when the next search is due.
+                tracing::warn!(%error, "a change of the design failed");
+            }
+            state.look_at = now + state.pause;
+        }
+        Progress::IdleUntil(state.look_at)
+    }
+}
+
+impl std::fmt::Debug for Controller {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Controller").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}

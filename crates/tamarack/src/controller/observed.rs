@@ -1,0 +1,56 @@
+//! [`Observed`]: the counters that the monitor is fed with.
+
+use tamarack_model::navigator::controller::Operations;
+
+use crate::stats::{Counters, LookupCounts, ScanCounts};
+use crate::tree::state::Tree;
+
+/// Counters since opening, as of one moment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Observed {
+    lookups: LookupCounts,
+    scans: ScanCounts,
+    /// Entries written.
+    written: u64,
+    /// Entries in the runs of the tree.
+    stored: u64,
+}
+
+impl Observed {
+    pub(super) fn new(tree: &Tree, counters: &Counters) -> Self {
+        let written = counters.entries_written.get();
+        let runs = tree.pin().tree().occupancy();
+        let stored = runs.runs().filter_map(|(_, run)| Some(run.entries?.0)).sum();
+        Self { lookups: tree.lookups.sums(), scans: tree.lookups.scans(), written, stored }
+    }
+
+    /// The operations since an earlier moment.
+    pub(super) fn since(&self, earlier: &Self) -> Operations {
+        let between = |now: u64, before: u64| now.saturating_sub(before) as f64;
+        let lookups = between(self.lookups.lookups, earlier.lookups.lookups);
+        // A lookup is counted when it begins, and what it found when it ends.
+        let zero_result = between(self.lookups.zero_result, earlier.lookups.zero_result).min(lookups);
+        Operations {
+            zero_result,
+            existing: lookups - zero_result,
+            scans: between(self.scans.scans, earlier.scans.scans),
+            scanned: between(self.scans.entries, earlier.scans.entries),
+            updates: between(self.written, earlier.written),
+        }
+    }
+
+    /// The share of lookups of existing keys that read no block, from 0 to 1.
+    pub(super) fn hits(&self) -> f64 {
+        let existing = self.lookups.lookups.saturating_sub(self.lookups.zero_result) as f64;
+        if existing == 0.0 { 0.0 } else { (1.0 - self.lookups.data_blocks_read as f64 / existing).max(0.0) }
+    }
+
+    /// The share of writes since an earlier moment that have put new keys, from 0 to 1: as many as
+    /// there are more entries. That is too high as long as most of what was overwritten since then
+    /// is still there.
+    pub(super) fn inserts(&self, earlier: &Self) -> f64 {
+        let written = self.written.saturating_sub(earlier.written) as f64;
+        let more = self.stored.saturating_sub(earlier.stored) as f64;
+        if written == 0.0 { 0.0 } else { (more / written).min(1.0) }
+    }
+}

@@ -1,0 +1,196 @@
+//! An automatic policy: the navigator changes the design of a tree in use, says why, and leaves
+//! alone what it is not to change.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tamarack::{AdvancedOptions, Db, Event, Options, Result};
+use tamarack_env::sync::{Mutex, Rank};
+use tamarack_env::{Env, SimEnv};
+use tamarack_testing::Random;
+
+const ENTRIES: u64 = 40_000;
+const MEMORY_BYTES: u64 = 4 << 20;
+
+fn key(number: u64) -> [u8; 16] {
+    let mut key = [b'k'; 16];
+    key[..8].copy_from_slice(&number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
+    key
+}
+
+fn options(env: &SimEnv) -> Options {
+    Options::new().memory_bytes(MEMORY_BYTES).threads(1).advanced(advanced(env))
+}
+
+fn advanced(env: &SimEnv) -> AdvancedOptions {
+    AdvancedOptions::new().env(Arc::new(env.clone())).direct_io(true)
+}
+
+fn load(db: &Db) -> Result<()> {
+    (0..ENTRIES).try_for_each(|number| db.put(key(number), [b'v'; 100]))?;
+    db.flush()?;
+    db.wait_for_compactions()
+}
+
+/// Lets the controller look at what has happened.
+fn look(env: &SimEnv) {
+    for _ in 0..3 {
+        env.sleep_until(env.now() + Duration::from_secs(2));
+    }
+}
+
+fn scans(db: &Db, number: u64) -> Result<()> {
+    let random = &mut Random::new(3);
+    for _ in 0..number {
+        let from = key(random.below(ENTRIES));
+        db.scan(from..).limit(10).try_for_each(|entry| entry.map(drop))?;
+    }
+    Ok(())
+}
+
+/// All is there, once.
+fn check(db: &Db) -> Result<()> {
+    for number in (0..ENTRIES).step_by(97) {
+        assert!(db.get(key(number))?.is_some_and(|value| *value == [b'v'; 100]), "{number}");
+    }
+    assert_eq!(db.scan::<&[u8]>(..).count() as u64, ENTRIES);
+    Ok(())
+}
+
+/// A tree of many runs that is scanned gets fewer, and says why; the design outlives closing, and
+/// another workload changes it again.
+#[test]
+fn designs_follow_the_workload() -> Result<()> {
+    let env = SimEnv::new(5);
+    let told: Arc<Mutex<Vec<String>>> = Arc::new(Mutex::new(Rank::Test, Vec::new()));
+    let listener = {
+        let told = told.clone();
+        Arc::new(move |event: &Event| {
+            if let Event::DesignDecided { decision } = event
+                && decision.is_change
+            {
+                told.lock().push(decision.reason.clone());
+            }
+        })
+    };
+    let policy = "auto:tiering:T=10";
+    let db = options(&env).listener(listener).advanced(advanced(&env).policy(policy)).open("/db")?;
+    load(&db)?;
+    let runs = |db: &Db| db.stats().levels.iter().map(|level| level.runs.len()).sum::<usize>();
+    let before = runs(&db);
+    scans(&db, 100_000)?;
+    look(&env);
+    let stats = db.stats();
+    let change = stats.decisions.iter().find(|decision| decision.is_change).expect("a change");
+    assert_eq!(change.policy_before, "tiering:T=10");
+    assert!(stats.policy.starts_with("auto:") && stats.policy != policy, "{}", stats.policy);
+    assert!(change.op_seconds < 0.9 * change.op_seconds_before, "{change:?}");
+    assert!(change.reason.contains("scans of 10 entries") && change.reason.contains("repay"), "{}", change.reason);
+    db.flush()?;
+    db.wait_for_compactions()?;
+    assert!(runs(&db) < before, "{} of {before} runs", runs(&db));
+    check(&db)?;
+    let chosen = stats.policy.clone();
+    db.close()?;
+    assert!(told.lock().iter().any(|reason| reason.contains("scans")));
+
+    let db = options(&env).open("/db")?;
+    assert_eq!((db.stats().policy, db.stats().decisions.len()), (chosen.clone(), 0));
+    for round in 0..10 {
+        (0..ENTRIES).try_for_each(|number| db.put(key((number * 7 + round) % ENTRIES), [b'v'; 100]))?;
+    }
+    look(&env);
+    assert_ne!(db.stats().policy, chosen, "{:?}", db.stats().decisions);
+    db.flush()?;
+    check(&db)
+}
+
+/// Only an automatic policy is changed; it begins with the policy that was there, ends with the
+/// next one that is given, and a search does not wait for the end of the database.
+#[test]
+fn only_automatic_policies_change() -> Result<()> {
+    let env = SimEnv::new(6);
+    let db = options(&env).advanced(advanced(&env).policy("tiering:T=10")).open("/db")?;
+    load(&db)?;
+    scans(&db, 50_000)?;
+    look(&env);
+    assert_eq!((db.stats().policy.as_str(), db.stats().decisions.len()), ("tiering:T=10", 0));
+    db.set_policy("auto")?;
+    assert_eq!(db.stats().policy, "auto:tiering:T=10");
+    look(&env);
+    assert_eq!(db.stats().decisions.len(), 0, "what came before does not count");
+    scans(&db, 50_000)?;
+    look(&env);
+    assert!(!db.stats().decisions.is_empty());
+    db.set_policy("leveling:T=4")?;
+    let decisions = db.stats().decisions.len();
+    scans(&db, 50_000)?;
+    look(&env);
+    assert_eq!((db.stats().policy.as_str(), db.stats().decisions.len()), ("leveling:T=4", decisions));
+    db.close()?;
+    let db = options(&env).advanced(advanced(&env).policy("auto")).open("/db")?;
+    assert_eq!(db.stats().policy, "auto:leveling:T=4");
+    scans(&db, 50_000)?;
+    drop(db);
+    let db = options(&env).open_read_only("/db")?;
+    assert_eq!((db.stats().policy.as_str(), db.stats().decisions.len()), ("auto:leveling:T=4", 0));
+    Ok(())
+}
+
+/// Filters and memtables that the user has set stay.
+#[test]
+fn what_is_given_stays() -> Result<()> {
+    let env = SimEnv::new(7);
+    let filter = "bloom:bits=7";
+    let advanced = advanced(&env).policy("auto:tiering:T=10").filter(filter).memtable_bytes(200_000);
+    let db = options(&env).advanced(advanced).open("/db")?;
+    load(&db)?;
+    scans(&db, 100_000)?;
+    look(&env);
+    let stats = db.stats();
+    let change = stats.decisions.iter().find(|decision| decision.is_change).expect("a change");
+    assert_eq!((change.filter.as_str(), change.memtable_bytes), (filter, 200_000));
+    assert_eq!(stats.memtable_capacity_bytes, 200_000);
+    Ok(())
+}
+
+/// The counters that the monitor is fed with are exact.
+#[test]
+fn operations_are_counted() -> Result<()> {
+    let env = SimEnv::new(8);
+    let db = options(&env).open("/db")?;
+    for number in 0..1_000 {
+        db.put(key(number), "value")?;
+    }
+    db.flush()?;
+    for number in 0..1_000 {
+        db.put(key(number / 2), "young")?;
+    }
+    db.delete(key(0))?;
+    let before = (db.stats().lookups, db.stats().scans);
+    for number in 0..3_000 {
+        db.get(key(number))?;
+    }
+    db.contains(key(5_000))?;
+    db.multi_get(&[key(0), key(1), key(999), key(1_000), key(7_000)])?;
+    // A deleted key is found: its tombstone ends the lookup.
+    let lookups = db.stats().lookups;
+    assert_eq!(lookups.lookups - before.0.lookups, 3_006);
+    assert_eq!(lookups.zero_result - before.0.zero_result, 2_003);
+    let mut entries = 0;
+    for number in 0..200_usize {
+        let mut scan = db.scan(key(number as u64)..).limit(1 + number % 70);
+        entries += scan.by_ref().take(number % 50).count();
+    }
+    entries += db.scan::<&[u8]>(..).rev().count();
+    drop(db.scan::<&[u8]>(..));
+    let mut lent = db.scan::<&[u8]>(..).limit(500);
+    for _ in 0..40 {
+        entries += usize::from(lent.next_lent()?.is_some()) + usize::from(lent.next_back_lent()?.is_some());
+    }
+    drop(lent.limit(3));
+    let scans = db.stats().scans;
+    // One of those that take nothing was never begun, and so are the four with `take(0)`.
+    assert_eq!((scans.scans - before.1.scans, scans.entries - before.1.entries), (198, entries as u64));
+    Ok(())
+}
