@@ -572,7 +572,13 @@ fn with_kept_design(dir: &Path, options: &Resolved, version: &Version) -> Result
     let mut options = options.clone();
     if let Some(stored) = stored_design(dir, version)? {
         let Kept { memtable_bytes, filter, space_bound } = options.keeps;
-        if memtable_bytes {
+        // What an automatic policy has chosen stays, whatever would follow from the budget.
+        let is_auto = |policy: &Policy| matches!(policy, Policy::Auto(_));
+        let is_chosen = is_auto(&stored.policy)
+            && options.policy.as_deref().is_none_or(is_auto)
+            && !options.is_memtable_given
+            && stored.shape.buffer().0 <= options.memtable_bytes_max;
+        if memtable_bytes || is_chosen {
             options.memtable_bytes = stored.shape.buffer().0;
         }
         if filter {

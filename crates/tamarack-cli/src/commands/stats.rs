@@ -401,7 +401,7 @@ mod tests {
         assert_eq!(
             names(&shown["lookups"]),
             "cached_entries data_blocks_cached data_blocks_read filter_false_positives filter_negatives filter_probes lookups \
-             predicted_block_reads_absent predicted_block_reads_present sampled"
+             predicted_block_reads_absent predicted_block_reads_present sampled zero_result"
         );
         assert_eq!(names(&shown["latencies"]), "found_by_reads found_in_memory multi_gets not_found seeks");
         assert_eq!(names(&shown["latencies"]["seeks"]), "p50_ns p999_ns p99_ns samples");

@@ -143,7 +143,7 @@ pub enum Impossible {
 }
 
 /// Policies that are compared.
-const POLICIES: [&str; 44] = [
+const POLICIES: [&str; 46] = [
     "leveling:T=2",
     "leveling:T=3",
     "leveling:T=4",
@@ -151,6 +151,8 @@ const POLICIES: [&str; 44] = [
     "leveling:T=6",
     "leveling:T=8",
     "leveling:T=10",
+    "leveling:T=20",
+    "leveling:T=60",
     "leveling:T=3,first=2",
     "leveling:T=4,first=3",
     "leveling:T=5,first=4",

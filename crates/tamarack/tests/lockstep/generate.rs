@@ -136,8 +136,9 @@ fn size(random: &Random) -> u64 {
 /// Draws the specification of a policy.
 fn policy(random: &Random) -> String {
     let ratio = 2 + random.below([2, 9][random.below(2) as usize]);
-    match random.below(8) {
-        7 => ["auto", "auto:tiering:T=3"][random.below(2) as usize].to_owned(),
+    match random.below(7) {
+        0 if ratio == 3 => "auto".to_owned(),
+        1 if ratio == 3 => "auto:tiering:T=3".to_owned(),
         0 => format!("leveling:T={ratio}"),
         1 => format!("tiering:T={ratio}"),
         2 => format!("lazy-leveling:T={ratio}"),

@@ -10,7 +10,7 @@
 //! # Every operation under every option set
 //!
 //! Histories consist of 59 kinds of operations (`kind`), 52 of them possible in every environment,
-//! and begin with one of 48 named sets of options (`options`), from which they go on to others.
+//! and begin with one of 47 named sets of options (`options`), from which they go on to others.
 //! Each environment counts its pairs of kind and set; at the default size none is missing, because
 //! every history begins with the kinds that are due under its set (`generate`).
 //!

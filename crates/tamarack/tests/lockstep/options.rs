@@ -22,7 +22,7 @@ use tamarack_env::Env;
 use crate::operation::Level;
 
 /// The named sets. A history begins with one of them; it may go on with others.
-pub(crate) const OPTION_SETS: [(&str, &str); 48] = [
+pub(crate) const OPTION_SETS: [(&str, &str); 47] = [
     ("default", ""),
     (
         "smallest",
@@ -54,7 +54,6 @@ pub(crate) const OPTION_SETS: [(&str, &str); 48] = [
     ("qlsm-bush", "memory=1048576 memtable=20 block=128 table=400 threads=2 policy=qlsm-bush:T=2,X=2"),
     ("custom", "memory=1048576 block=128 table=300 policy=custom:buffer 40; level 90 in 2 runs; level 400 in 3 runs"),
     ("custom-one-level", "memory=1048576 block=64 table=64 policy=custom:buffer 10; level 1000 in 1 run"),
-    ("auto", "memory=1048576 block=128 table=300 threads=2 policy=auto:tiering:T=3"),
     // Filters.
     ("no-filter", "memory=1048576 memtable=60 block=128 filter=none policy=tiering:T=4"),
     ("bloom-least", "memory=1048576 memtable=60 block=128 filter=bloom:bits=0.01 policy=tiering:T=4"),

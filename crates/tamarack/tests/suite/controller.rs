@@ -96,6 +96,8 @@ fn designs_follow_the_workload() -> Result<()> {
 
     let db = options(&env).open("/db")?;
     assert_eq!((db.stats().policy, db.stats().decisions.len()), (chosen.clone(), 0));
+    assert_eq!(db.stats().memtable_capacity_bytes, change.memtable_bytes, "the budget does not change what was chosen");
+    assert!(db.design_history().last().is_some_and(|last| last.contains("scans of 10 entries")));
     for round in 0..10 {
         (0..ENTRIES).try_for_each(|number| db.put(key((number * 7 + round) % ENTRIES), [b'v'; 100]))?;
     }
@@ -132,6 +134,10 @@ fn only_automatic_policies_change() -> Result<()> {
     assert_eq!(db.stats().policy, "auto:leveling:T=4");
     scans(&db, 50_000)?;
     drop(db);
+    // Another budget leaves the memtables, if they fit it.
+    let db = options(&env).memory_bytes(2 * MEMORY_BYTES).open("/db")?;
+    assert_eq!(db.stats().memtable_capacity_bytes, MEMORY_BYTES / 8);
+    db.close()?;
     let db = options(&env).open_read_only("/db")?;
     assert_eq!((db.stats().policy.as_str(), db.stats().decisions.len()), ("auto:leveling:T=4", 0));
     Ok(())
