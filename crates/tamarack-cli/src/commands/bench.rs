@@ -45,7 +45,9 @@ entries; the paper uses --key-size 24 --value-size 1000.
 
 With --database, workloads use a uniform random sample of at most 100,000 keys of DB.
 Workloads that write are refused unless --overwrite allows them to replace values and
-to insert new keys. The database keeps its policy, memtable size and filters.
+to insert new keys. The database keeps its policy, memtable size and filters; with the
+policy auto, which is that of a new database, they change with the workload, and the
+changes are listed at the end: give --policy to measure one.
 
 The first table shows throughput in operations per second (all clients together) and in
 MB/s of keys and values, and latency percentiles; workloads with several kinds of
@@ -220,6 +222,18 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
         output.line(&format!("{writes}\n{}\n", shown::LEGEND_OF_WRITES))?;
     }
     output.line(&tree_at_the_end(&stats))?;
+    for change in stats.decisions.iter().filter(|decision| decision.is_change) {
+        output.line(&format!(
+            "\ndesign changed: {}, {}, memtables of {}\nto {}, {}, memtables of {}\n{}",
+            change.policy_before,
+            change.filter_before,
+            show_bytes(change.memtable_bytes_before),
+            change.policy,
+            change.filter,
+            show_bytes(change.memtable_bytes),
+            change.reason
+        ))?;
+    }
     Ok(Outcome::Done)
 }
 

@@ -48,8 +48,8 @@ as its shape allows. Read amplification is given for three operations, without a
                       one in an older level
 
 With --policy auto and --memory, policies, filters and memtable sizes are compared for
-the workload, and the best is shown, beside the best of each other kind of policy; the
-cache takes the memory that is left, and serves the reads that its size and --skew
+the workload, and the best is shown, beside the best of each other kind of policy and
+the defaults of other stores (Monkey's Table 4); the cache takes the memory that is left, and serves the reads that its size and --skew
 promise. --what-if adds the best design and its time for half and twice the memory,
 ten times the data, workloads that mostly read or write, and the other devices.
 
@@ -239,7 +239,7 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
     let bounds = matches.get_one::<Bounds>("max").copied();
     let memory = matches.get_one::<u64>("memory").copied().map(Bytes);
     let wants_what_if = matches.get_flag("what-if");
-    let mut what_if = Vec::new();
+    let (mut what_if, mut stores) = (Vec::new(), Vec::new());
     let answer = match (specification == AUTO, memory) {
         (true, Some(memory)) => {
             let bounds = bounds.unwrap_or_default();
@@ -249,6 +249,7 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
                 entry_bytes,
                 block_bytes,
                 memory,
+                cache_max: memory,
                 workload,
                 inserts,
                 theta,
@@ -259,6 +260,7 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
                 may_lack_filters: true,
             };
             let answer = search::search(&request)?;
+            stores = search::stores(&request);
             if wants_what_if {
                 what_if = search::what_if(&request, device_name);
             }
@@ -305,12 +307,12 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
     object.insert("predicted".to_owned(), prediction(&predicted, seconds_per_op));
     if let Some(answer) = answer {
         let other = search::what_if_text(&answer, &what_if);
-        text = format!("{}{other}\n\n{text}", search::text(&answer));
+        text = format!("{}{other}\n\n{text}", search::text(&answer, &stores));
         if wants_what_if {
             object.insert("what_if".to_owned(), search::what_if_object(&what_if));
         }
         object["memory"]["cache_bytes"] = (answer.best.split.cache as u64).into();
-        object.insert("search".to_owned(), search::object(&answer));
+        object.insert("search".to_owned(), search::object(&answer, &stores));
     }
     output.result(Some(&text), object)?;
     Ok(Outcome::Done)

@@ -71,11 +71,13 @@ fn found<'a>(runs: impl Iterator<Item = &'a RunStats> + Clone, buffered: u64) ->
 }
 
 /// Write amplification between two moments at which the tree was settled; `None` if nothing was, or
-/// the tree of the first moment is none that the planner knows.
+/// the tree of the first moment is none that the planner knows, or the navigator has changed the
+/// design in between.
 pub(super) fn write_amplification(workload: &Workload, before: &Stats, after: &Stats, data: &Data) -> Option<f64> {
     let buffer = before.memtable_capacity_bytes;
     let flushed = after.flushed_raw_bytes - before.flushed_raw_bytes;
-    if flushed == 0 {
+    let design = |stats: &Stats| (stats.policy.clone(), stats.memtable_capacity_bytes);
+    if flushed == 0 || design(before) != design(after) {
         return None;
     }
     if matches!(workload.does, Does::Load(Order::Ascending)) {

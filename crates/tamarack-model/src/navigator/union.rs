@@ -42,6 +42,8 @@ pub struct Request {
     pub block_bytes: u64,
     /// Memory for memtables, filters, indexes and cache.
     pub memory: Bytes,
+    /// The most of it that the cache may take.
+    pub cache_max: Bytes,
     /// The operations.
     pub workload: Workload,
     /// The share of updates that put new keys, from 0 to 1.
@@ -346,7 +348,8 @@ impl UnionSearch<'_> {
         let predictions = predict_each(&design, filters, &question, Effort::Quick);
         for (filter, prediction) in filters.iter().zip(predictions) {
             let found = self.price(policy, buffer, *filter, prediction);
-            self.least_memory = self.least_memory.min(self.request.memory.as_f64() - found.split.cache);
+            let Split { memtables, filters, indexes, .. } = found.split;
+            self.least_memory = self.least_memory.min(memtables + filters + indexes);
             if found.split.cache >= 0.0 {
                 self.found.push(found);
             }
@@ -375,7 +378,7 @@ impl UnionSearch<'_> {
         let memtables = if workload.updates > 0.0 { MEMTABLES * buffer.as_f64() } else { 0.0 };
         let filters = prediction.filter_bits_per_entry.mean() * stored / 8.0;
         let indexes = stored / per_block * FENCE_BYTES;
-        let cache = memory.as_f64() - memtables - filters - indexes;
+        let cache = (memory.as_f64() - memtables - filters - indexes).min(self.request.cache_max.as_f64());
         let block_hits = (cache.max(0.0) / (stored * entry)).min(1.0);
         let of_entries = cache::hits(cache.max(0.0) / (entry + CACHED_ENTRY_BYTES), keys, *theta);
         let lookup_hits = block_hits.max(of_entries);

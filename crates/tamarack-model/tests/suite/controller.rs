@@ -85,6 +85,7 @@ fn request() -> Request {
         entry_bytes: ENTRY_BYTES,
         block_bytes: 4096,
         memory: Bytes(16 << 20),
+        cache_max: Bytes(u64::MAX),
         // Replaced by that of the phase.
         workload: Workload::of_parts(1.0, 1.0, 1.0, 1.0, 0.0).expect("shares"),
         inserts: 0.0,

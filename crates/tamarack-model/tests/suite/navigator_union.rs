@@ -16,6 +16,7 @@ fn request([zero_result, existing, ranges, updates]: [f64; 4]) -> Request {
         entry_bytes: 124,
         block_bytes: 4096,
         memory: Bytes(64 << 20),
+        cache_max: Bytes(u64::MAX),
         workload: Workload::of_parts(zero_result, existing, ranges, updates, 9.0).expect("shares"),
         inserts: 0.0,
         theta: 0.0,

@@ -114,29 +114,23 @@ pub(crate) struct Controller {
     worker: OnceLock<Arc<dyn Worker>>,
 }
 
+/// What was counted since the policy became automatic.
+#[derive(Default)]
 struct ControllerState {
     monitor: Monitor,
-    /// The counters as of the last look; `None` while the policy is not automatic.
-    seen: Option<Observed>,
-    /// The counters as of the first look.
-    first: Option<Observed>,
+    /// The counters as of the first look, and of the last one.
+    seen: Option<[Observed; 2]>,
+    /// The time between looks, as of late.
     pause: Duration,
     look_at: Duration,
 }
 
 impl Controller {
     pub(crate) fn new(parts: ControllerParts, settings: ControllerSettings) -> Self {
-        let state = ControllerState {
-            monitor: Monitor::default(),
-            seen: None,
-            first: None,
-            pause: LOOK,
-            look_at: Duration::ZERO,
-        };
         Self {
             parts,
             settings,
-            state: Mutex::new(Rank::Controller, state),
+            state: Mutex::new(Rank::Controller, ControllerState::default()),
             decisions: Mutex::new(Rank::Decisions, VecDeque::new()),
             is_given_up: AtomicBool::new(false),
             worker: OnceLock::new(),
@@ -171,10 +165,10 @@ impl Controller {
     /// Counts what happened since the last look, and decides if it is time to.
     fn look(&self, state: &mut ControllerState, policy: &Policy) -> Result<()> {
         let now = Observed::new(&self.parts.tree, &self.parts.counters);
-        let first = *state.first.get_or_insert(now);
-        let Some(seen) = state.seen.replace(now) else { return Ok(()) };
-        let operations = now.since(&seen);
-        state.pause = if operations.sum() > 0.0 { LOOK } else { (state.pause * 2).min(LOOK_MAX) };
+        let [first, last] = state.seen.unwrap_or([now; 2]);
+        state.seen = Some([first, now]);
+        let operations = now.since(&last);
+        state.pause = if operations.sum() > 0.0 { LOOK } else { (state.pause * 2).clamp(LOOK, LOOK_MAX) };
         state.monitor.observe(&operations);
         let data = self.parts.tree.pin().tree().occupancy().bytes().as_f64();
         if data == 0.0 || !state.monitor.is_search_due(data) || !self.may_change() {
@@ -225,6 +219,7 @@ impl Controller {
             entry_bytes,
             block_bytes: *block_bytes,
             memory,
+            cache_max: Bytes(account.budget().cache_bytes_max),
             workload: monitor.phase().workload()?,
             inserts: 0.0,
             theta,
@@ -313,7 +308,7 @@ impl Work for Controller {
         let mut state = self.state.lock();
         let (policy, _) = scheduler.shape();
         let Policy::Auto(auto) = &*policy else {
-            state.seen = None;
+            *state = ControllerState::default();
             return Progress::Idle;
         };
         let chosen = auto.chosen().expect("a tree's automatic policy has chosen one");

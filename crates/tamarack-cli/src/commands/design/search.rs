@@ -3,7 +3,8 @@
 use serde_json::Value;
 use tamarack_model::Bytes;
 use tamarack_model::device::Device;
-use tamarack_model::navigator::union::{Answer, Bounds, Impossible, PricedDesign, Request, find};
+use tamarack_model::navigator::monkey::defaults::{self, DefaultDesign};
+use tamarack_model::navigator::union::{Answer, Bounds, Impossible, PricedDesign, Request, find, price};
 use tamarack_model::workload::Workload;
 
 use crate::outcome::Failure;
@@ -61,7 +62,7 @@ pub(super) fn search(request: &Request) -> Result<Answer, Failure> {
 }
 
 /// What was found, and the best of other kinds.
-pub(super) fn text(answer: &Answer) -> String {
+pub(super) fn text(answer: &Answer, stores: &[(&'static str, PricedDesign)]) -> String {
     let PricedDesign { split, policy, filter_specification, buffer, .. } = &answer.best;
     let bytes = |bytes: f64| show_bytes(bytes as u64);
     let mut rows = vec![
@@ -69,22 +70,14 @@ pub(super) fn text(answer: &Answer) -> String {
             .map(str::to_owned)
             .to_vec(),
     ];
-    for found in std::iter::once(&answer.best).chain(&answer.others) {
-        let prediction = &found.prediction;
-        let costs = [
-            prediction.zero_result_reads.mean(),
-            prediction.existing_reads.mean(),
-            prediction.scan_reads[0].mean(),
-            prediction.write_amplification,
-            prediction.space_amplification.mean(),
-            found.lookup_hits,
-            found.seconds_per_op * 1e6,
-        ];
-        let designed = [found.policy.to_string(), found.filter_specification.clone(), show_bytes(found.buffer.0)];
-        rows.push(designed.into_iter().chain(costs.map(significant)).collect());
+    rows.extend(std::iter::once(&answer.best).chain(&answer.others).map(|found| row(found.policy.to_string(), found)));
+    for (store, design) in stores {
+        let name = if design.split.cache < 0.0 { format!("{store} (too large)") } else { (*store).to_owned() };
+        rows.push(row(name, design));
     }
     format!(
-        "The best of {} designs, and the best of each other kind of policy:\n\n{}\n\n\
+        "The best of {} designs, the best of each other kind of policy, and the defaults of other stores\n\
+         with this data and memory (their merge policies and filters in this engine):\n\n{}\n\n\
          memory: {} of memtables, {} of filters, {} of indexes, {} of cache\n\
          options: --policy {policy} --filter {filter_specification} --buffer {buffer} --cache {}",
         grouped(answer.compared as u64),
@@ -97,12 +90,36 @@ pub(super) fn text(answer: &Answer) -> String {
     )
 }
 
+/// A row of costs.
+fn row(name: String, found: &PricedDesign) -> Vec<String> {
+    let prediction = &found.prediction;
+    let costs = [
+        prediction.zero_result_reads.mean(),
+        prediction.existing_reads.mean(),
+        prediction.scan_reads[0].mean(),
+        prediction.write_amplification,
+        prediction.space_amplification.mean(),
+        found.lookup_hits,
+        found.seconds_per_op * 1e6,
+    ];
+    let designed = [name, found.filter_specification.clone(), show_bytes(found.buffer.0)];
+    designed.into_iter().chain(costs.map(significant)).collect()
+}
+
+/// The default designs of other stores, priced for the same request.
+pub(super) fn stores(request: &Request) -> Vec<(&'static str, PricedDesign)> {
+    let priced =
+        |design: &DefaultDesign| (design.store, price(request, &design.policy(), design.buffer, design.filter()));
+    defaults::ALL.iter().map(priced).collect()
+}
+
 /// The same for programs.
-pub(super) fn object(answer: &Answer) -> Value {
+pub(super) fn object(answer: &Answer, stores: &[(&'static str, PricedDesign)]) -> Value {
     Value::Object(json::object([
         ("compared", answer.compared.into()),
         ("best", design(&answer.best)),
         ("others", answer.others.iter().map(design).collect::<Vec<_>>().into()),
+        ("stores", Value::Object(stores.iter().map(|(store, found)| ((*store).to_owned(), design(found))).collect())),
     ]))
 }
 
@@ -132,8 +149,10 @@ pub(super) struct WhatIf {
 pub(super) fn what_if(request: &Request, device: &str) -> Vec<WhatIf> {
     let memory = |factor: f64| Bytes((request.memory.as_f64() * factor) as u64);
     let mut others = vec![
+        ("a quarter of the memory".to_owned(), Request { memory: memory(0.25), ..*request }),
         ("half the memory".to_owned(), Request { memory: memory(0.5), ..*request }),
-        ("twice the memory".to_owned(), Request { memory: memory(2.0), ..*request }),
+        ("twice the memory".to_owned(), Request { memory: memory(2.0), cache_max: memory(2.0), ..*request }),
+        ("four times the memory".to_owned(), Request { memory: memory(4.0), cache_max: memory(4.0), ..*request }),
         ("ten times the data".to_owned(), Request { entries: request.entries.saturating_mul(10), ..*request }),
     ];
     for (what, updates) in [("90 % reads", 0.1), ("90 % updates", 0.9)] {
@@ -166,7 +185,7 @@ pub(super) fn what_if_text(answer: &Answer, others: &[WhatIf]) -> String {
         return String::new();
     }
     let as_asked = answer.best.seconds_per_op;
-    let mut rows = vec![["what if", "policy", "filter", "memtable", "µs", "times"].map(str::to_owned).to_vec()];
+    let mut rows = vec![["what if", "policy", "filter", "memtable", "µs", "times as long"].map(str::to_owned).to_vec()];
     let row = |what: &str, best: Option<&PricedDesign>| match best {
         Some(best) => vec![
             what.to_owned(),
@@ -175,12 +194,20 @@ pub(super) fn what_if_text(answer: &Answer, others: &[WhatIf]) -> String {
             show_bytes(best.buffer.0),
             significant(best.seconds_per_op * 1e6),
             format!("{:.2}", best.seconds_per_op / as_asked),
+            bar(best.seconds_per_op / as_asked),
         ],
         None => vec![what.to_owned(), "none fits".to_owned()],
     };
     rows.push(row("as asked", Some(&answer.best)));
     rows.extend(others.iter().map(|other| row(&other.what, other.best.as_ref())));
     format!("\n\n{}", table(&rows))
+}
+
+/// A bar of a length that is five for once; what is longer than four times is cut.
+fn bar(times: f64) -> String {
+    const MOST: f64 = 4.0;
+    let cut = if times > MOST { "▶" } else { "" };
+    format!("{}{cut}", "█".repeat((5.0 * times.min(MOST)).round() as usize))
 }
 
 /// The same for programs.

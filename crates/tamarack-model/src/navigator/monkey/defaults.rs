@@ -7,6 +7,8 @@
 
 use super::setting::MonkeyDesign;
 use crate::cost::monkey::{Merging, MonkeyTree};
+use crate::filter::{Allocation, FilterChoice, FilterKind};
+use crate::policy::{Leveling, Policy, Tiering};
 use crate::units::Bytes;
 
 /// A store as it is if nobody configures it.
@@ -101,6 +103,21 @@ impl DefaultDesign {
             buffer_bytes: self.buffer.as_f64(),
             filter_bits: self.bits_per_entry * entries as f64,
         }
+    }
+
+    /// Its policy in this engine.
+    pub fn policy(&self) -> Policy {
+        let ratio = self.tree.ratio as u32;
+        match self.tree.merging {
+            Merging::Leveling => Leveling::new(ratio, 1).expect("it is in range").into(),
+            Merging::Tiering => Tiering::new(ratio).expect("it is in range").into(),
+        }
+    }
+
+    /// Its filters: equal bits for each entry.
+    pub fn filter(&self) -> FilterChoice {
+        let allocation = Allocation::Uniform;
+        FilterChoice::Each { kind: FilterKind::Bloom, bits_per_entry: self.bits_per_entry, allocation }
     }
 
     /// `M̂` of this design: the memory with which a search competes with it.
