@@ -374,7 +374,8 @@ impl Db {
     /// [`Db::estimate_reshape`] predicts the cost of either.
     ///
     /// With `auto`, the navigator goes on from the present policy: it changes policy, memtables and
-    /// filters as the workload changes, until another policy is given.
+    /// filters as the workload changes, until another policy is given. That one keeps the memtables
+    /// and filters that were chosen.
     ///
     /// ```
     /// # let env = tamarack_env::MemoryEnv::new(1);

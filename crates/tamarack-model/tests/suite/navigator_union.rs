@@ -4,7 +4,7 @@
 use tamarack_model::cost::cache;
 use tamarack_model::design::Design;
 use tamarack_model::device::Device;
-use tamarack_model::navigator::union::{Bounds, Impossible, Request, find};
+use tamarack_model::navigator::union::{Bounds, Impossible, PricedDesign, Request, find, price};
 use tamarack_model::prediction::{Effort, Length, Question, Writes, predict_each};
 use tamarack_model::simulate::Pace;
 use tamarack_model::workload::Workload;
@@ -130,4 +130,39 @@ fn skew() {
     let skewed = find(&Request { theta: 0.99, ..request(MIXES[1]) }).expect("a design").best;
     assert!(skewed.lookup_hits > 2.0 * uniform.lookup_hits, "{} {}", skewed.lookup_hits, uniform.lookup_hits);
     assert!(skewed.seconds_per_op < uniform.seconds_per_op);
+}
+
+/// What if: more memory for filters, more data and a slower device change predicted costs as the
+/// closed forms say. Reads of absent keys fall by `e^(-ln² 2)` for each bit per entry and do not
+/// depend on the data's size (Monkey, Eq. 7 and 8); ten times the data are one level more of ratio
+/// 10, which writes each entry (10 - 1)/2 times in the mean (Eq. 10); and where reads are all that
+/// costs, time is in proportion to theirs.
+#[test]
+fn what_if_agrees_with_closed_forms() {
+    let leveling = policy::parse("leveling:T=10").expect("a policy");
+    let base = Request { memory: Bytes(1 << 30), ..request(MIXES[4]) };
+    let buffer = Bytes(1 << 20);
+    let of = |request: &Request, bits: f64| {
+        let filter = format!("bloom:bits={bits},allocation=monkey").parse().expect("a filter");
+        price(request, &leveling, buffer, filter)
+    };
+    let reads = |design: &PricedDesign| design.prediction.zero_result_reads.mean();
+    for bits in [6.0, 8.0, 12.0] {
+        let [less, more] = [bits, bits + 2.0].map(|bits| reads(&of(&base, bits)));
+        let expected = (-2.0 * std::f64::consts::LN_2.powi(2)).exp();
+        assert!((more / less / expected - 1.0).abs() < 0.1, "{bits} bits: {less} to {more}, not by {expected}");
+    }
+    let larger = Request { entries: 10 * base.entries, ..base };
+    let (small, large) = (of(&base, 10.0), of(&larger, 10.0));
+    assert!((reads(&large) / reads(&small) - 1.0).abs() < 0.1, "{} and {}", reads(&small), reads(&large));
+    let written = large.prediction.write_amplification - small.prediction.write_amplification;
+    assert!((written / 4.5 - 1.0).abs() < 0.1, "one level more writes {written} times");
+
+    // Reads of existing keys, without a cache, on devices that differ in the time of a read.
+    let lookups = Request { cache_max: Bytes(0), ..request([0.0, 1.0, 0.0, 0.0]) };
+    let slow = Device { read_seconds: 1.0, read_bytes_per_second: 1e12, ..Device::default() };
+    let slower = Device { read_seconds: 7.0, ..slow };
+    let [one, seven] = [slow, slower].map(|device| find(&Request { device, ..lookups }).expect("a design").best);
+    assert!((seven.seconds_per_op / one.seconds_per_op - 7.0).abs() < 1e-3, "{one:?} {seven:?}");
+    assert!((one.seconds_per_op / one.prediction.existing_reads.mean() - 1.0).abs() < 1e-3, "{one:?}");
 }
