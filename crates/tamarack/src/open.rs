@@ -514,8 +514,9 @@ fn start_controller(engine: &mut Engine, options: &Resolved) -> Result<()> {
         device: calibrated(&*engine.env, &engine.dir),
         block_bytes: options.block_bytes as u64,
         space_bound: options.space_bound,
+        memtable_bytes_max: options.usual_memtable_bytes_max(),
         is_memtable_given: options.is_memtable_given,
-        is_filter_given: !options.keeps.filter,
+        is_filter_given: !options.keeps.filter || !options.filter_digests,
     };
     let controller = Arc::new(Controller::new(parts, settings));
     let started = engine.env.start("tamarack-controller", controller.clone());
@@ -572,12 +573,13 @@ fn with_kept_design(dir: &Path, options: &Resolved, version: &Version) -> Result
     let mut options = options.clone();
     if let Some(stored) = stored_design(dir, version)? {
         let Kept { memtable_bytes, filter, space_bound } = options.keeps;
-        // What an automatic policy has chosen stays, whatever would follow from the budget.
+        // What the navigator has chosen stays, whatever would follow from the budget, if it fits that.
         let is_auto = |policy: &Policy| matches!(policy, Policy::Auto(_));
         let is_chosen = is_auto(&stored.policy)
+            && !stored.decisions.is_empty()
             && options.policy.as_deref().is_none_or(is_auto)
             && !options.is_memtable_given
-            && stored.shape.buffer().0 <= options.memtable_bytes_max;
+            && stored.shape.buffer().0 <= options.usual_memtable_bytes_max();
         if memtable_bytes || is_chosen {
             options.memtable_bytes = stored.shape.buffer().0;
         }

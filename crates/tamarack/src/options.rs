@@ -472,6 +472,13 @@ pub(crate) fn parse_filter(specification: &str) -> Result<FilterChoice> {
 }
 
 impl Resolved {
+    /// The size of memtables, in raw bytes, of which there may be as many as the options say without
+    /// a write stall.
+    pub(crate) fn usual_memtable_bytes_max(&self) -> u64 {
+        let memtables = self.immutable_memtables_max as u64 + 1;
+        (self.memtables_memory_max.saturating_mul(2) / memtables.saturating_mul(3)).min(self.memtable_bytes_max)
+    }
+
     /// How tables are read.
     pub(crate) fn table_access(&self) -> TableAccess {
         TableAccess { direct: self.direct_io, open_files_max: self.open_files_max }

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use tamarack_env::sync::atomic::{AtomicBool, Ordering};
 use tamarack_env::sync::{Mutex, Rank};
 use tamarack_model::filter::FilterChoice;
 use tamarack_model::policy::{Auto, Policy};
@@ -28,6 +29,16 @@ pub(crate) struct Redesign {
     reserve: Arc<Reserve>,
     /// True if new tables store digests while filters are on.
     filter_digests: bool,
+    /// See [`Redesign::is_filter_given`].
+    is_filter_given: AtomicBool,
+}
+
+/// What the controller chooses.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Chosen {
+    pub(crate) policy: Policy,
+    pub(crate) memtable_bytes: u64,
+    pub(crate) filter: FilterChoice,
 }
 
 impl Redesign {
@@ -41,7 +52,8 @@ impl Redesign {
         filter_digests: bool,
     ) -> Self {
         let changing = Mutex::new(Rank::Design, ());
-        Self { changing, scheduler, commits, account, wal, reserve, filter_digests }
+        let is_filter_given = AtomicBool::new(false);
+        Self { changing, scheduler, commits, account, wal, reserve, filter_digests, is_filter_given }
     }
 
     /// Changes the policy; an automatic one that has chosen nothing begins with the present one.
@@ -55,27 +67,61 @@ impl Redesign {
         Ok(())
     }
 
-    /// Changes the policy within an automatic one, and the memtables' size in raw bytes. Returns
-    /// false, and changes nothing, if the policy is not automatic any more.
+    /// Changes the design of a tree with an automatic policy from one to another, and records why.
+    /// Returns false, and changes nothing, if the tree has not the first design any more, because a
+    /// user has changed it.
     ///
     /// # Errors
-    /// As [`Scheduler::set_policy`].
-    pub(crate) fn choose(&self, policy: &Policy, memtable_bytes: u64) -> Result<bool> {
+    /// As [`Scheduler::set_policy`] and [`Scheduler::set_filter`]. The policy may have changed
+    /// then, and the filters not.
+    pub(crate) fn choose(&self, from: &Chosen, to: &Chosen, why: String) -> Result<bool> {
         let _changing = self.changing.lock();
-        if !matches!(*self.scheduler.shape().0, Policy::Auto(_)) {
+        if self.present().as_ref() != Some(from) {
             return Ok(false);
         }
-        let policy = Arc::new(Auto::beginning_with(policy).into());
-        self.set_memtable_bytes(self.scheduler.set_policy(policy, Some(memtable_bytes))?.buffer().0);
-        Ok(true)
+        self.scheduler.note_decision(why);
+        let changed = self.change(from, to);
+        if changed.is_err() {
+            self.scheduler.forget_decision();
+        }
+        changed.map(|()| true)
     }
 
-    /// Changes the filters.
+    /// The design of the tree, if its policy is automatic.
+    pub(crate) fn present(&self) -> Option<Chosen> {
+        let (policy, shape) = self.scheduler.shape();
+        let Policy::Auto(auto) = &*policy else { return None };
+        let policy = auto.chosen().expect("a tree's automatic policy has chosen one").clone();
+        Some(Chosen { policy, memtable_bytes: shape.buffer().0, filter: self.scheduler.filters().chosen() })
+    }
+
+    fn change(&self, from: &Chosen, to: &Chosen) -> Result<()> {
+        if (&to.policy, to.memtable_bytes) != (&from.policy, from.memtable_bytes) {
+            let policy = Arc::new(Auto::beginning_with(&to.policy).into());
+            self.set_memtable_bytes(self.scheduler.set_policy(policy, Some(to.memtable_bytes))?.buffer().0);
+            self.scheduler.request_reshape();
+        }
+        if to.filter != from.filter {
+            // Digests stay even where there are no filters: others may be chosen later.
+            self.scheduler.set_filter(to.filter, self.filter_digests || keeps_digests(to.filter, false))?;
+        }
+        Ok(())
+    }
+
+    /// Changes the filters. The controller leaves them alone from now on.
     ///
     /// # Errors
     /// As [`Scheduler::set_filter`].
     pub(crate) fn set_filter(&self, filter: FilterChoice) -> Result<()> {
-        self.scheduler.set_filter(filter, keeps_digests(filter, self.filter_digests))
+        let _changing = self.changing.lock();
+        self.scheduler.set_filter(filter, keeps_digests(filter, self.filter_digests))?;
+        self.is_filter_given.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// True if a user has set the filters since opening.
+    pub(crate) fn is_filter_given(&self) -> bool {
+        self.is_filter_given.load(Ordering::Relaxed)
     }
 
     /// Tells everybody whom it concerns the capacity of memtables, in raw bytes: those who fill

@@ -10,7 +10,7 @@ use tamarack::{Error, Options};
 use tamarack_model::design::{Cost, Design, Priced, price};
 use tamarack_model::device::Device;
 use tamarack_model::filter::FilterChoice;
-use tamarack_model::navigator::union::{Bounds, Request};
+use tamarack_model::navigator::union::{Bounds, Limits, Request};
 use tamarack_model::policy::{self, DATA_MAX};
 use tamarack_model::prediction::{Length, Prediction, Question, Writes, predict};
 use tamarack_model::simulate::{Pace, Seen};
@@ -243,21 +243,17 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
     let answer = match (specification == AUTO, memory) {
         (true, Some(memory)) => {
             let bounds = bounds.unwrap_or_default();
-            let (buffer, filter) = (None, None);
             let request = Request {
                 entries,
                 entry_bytes,
                 block_bytes,
                 memory,
-                cache_max: memory,
                 workload,
                 inserts,
                 theta,
                 device,
                 bounds,
-                buffer,
-                filter,
-                may_lack_filters: true,
+                limits: Limits::default(),
             };
             let answer = search::search(&request)?;
             stores = search::stores(&request);

@@ -27,9 +27,10 @@
 //!
 //! Pure functions of numbers, like all of the navigator. Tests: `tests/suite/controller.rs`.
 
+use crate::bound::SpaceBound;
 use crate::device::Device;
 use crate::filter::FilterChoice;
-use crate::navigator::union::{self, PricedDesign, Request};
+use crate::navigator::union::{self, Impossible, PricedDesign, Request};
 use crate::occupancy::Occupancy;
 use crate::policy::Policy;
 use crate::shape::Shape;
@@ -143,7 +144,8 @@ impl Monitor {
         self.recent = self.recent.plus(operations, (-operations.sum() / WINDOW).exp());
         self.phase = self.phase.plus(operations, 1.0);
         if self.recent.differ(&self.phase) {
-            self.phase = self.recent;
+            // What comes now counts: what was seen of the new mix still has the old one in it.
+            self.phase = Operations::default();
             self.phases += 1;
         }
     }
@@ -207,8 +209,11 @@ impl Decision {
 }
 
 /// Searches for a design, and decides whether it pays to change to it. The request's workload is
-/// replaced by that of the monitor's phase. `None` if `goes_on` returned false, there were no
-/// operations, or no design fits the memory.
+/// replaced by that of the monitor's phase. `None` if `goes_on` returned false, or there were no
+/// operations.
+///
+/// # Errors
+/// As [`union::find`]; also if the tree has more memtables than the request allows.
 ///
 /// # Panics
 /// As [`union::find`].
@@ -217,11 +222,17 @@ pub fn decide(
     request: &Request,
     present: &Present<'_>,
     goes_on: &dyn Fn() -> bool,
-) -> Option<Decision> {
+) -> Option<Result<Decision, Impossible>> {
     let operations = monitor.phase.sum();
     let workload = monitor.phase.workload()?;
     let request = &Request { workload, ..*request };
-    let found = union::find_while(request, goes_on)?.ok()?;
+    if request.memtables(present.shape.buffer()) > request.limits.memtables_max {
+        return Some(Err(Impossible::Memory { least: f64::INFINITY }));
+    }
+    let found = match union::find_while(request, goes_on)? {
+        Ok(found) => found,
+        Err(impossible) => return Some(Err(impossible)),
+    };
     let before = union::price(request, present.policy, present.shape.buffer(), present.filter);
     // Filters alone are the cheapest change.
     let refiltered = union::price(request, present.policy, present.shape.buffer(), found.best.filter);
@@ -231,7 +242,7 @@ pub fn decide(
         ((before.seconds_per_op - design.seconds_per_op) * operations - change, change)
     };
     let (after, (gain, change_seconds)) = candidates
-        .filter(|design| design.split.cache >= 0.0)
+        .filter(|design| design.split.cache >= 0.0 && goes_on())
         .map(|design| {
             let net = net(&design);
             (design, net)
@@ -239,7 +250,7 @@ pub fn decide(
         .max_by(|(_, one), (_, other)| one.0.total_cmp(&other.0))?;
     let saved = 1.0 - after.seconds_per_op / before.seconds_per_op;
     let is_change = gain > 0.0 && saved >= GAIN_MIN;
-    Some(Decision { operations, workload, before, after, change_seconds, is_change })
+    Some(Ok(Decision { operations, workload, before, after, change_seconds, is_change }))
 }
 
 /// Seconds of a change from one design to another.
@@ -251,7 +262,8 @@ fn change_seconds(request: &Request, before: &PricedDesign, after: &PricedDesign
     } else {
         let shape = after.policy.shape(data, after.buffer);
         let (from, to) = ((present.policy as _, present.shape), (&after.policy as _, &shape));
-        simulate::change(from, to, present.occupancy, None, |_| Vec::new()).reshaped.as_f64()
+        let bound = request.bounds.space_amplification.and_then(SpaceBound::new);
+        simulate::change(from, to, present.occupancy, bound, |_| Vec::new()).reshaped.as_f64()
     };
     let copied = reshaped / request.entry_bytes as f64 * compaction_seconds
         + reshaped / read_bytes_per_second
@@ -266,8 +278,12 @@ fn change_seconds(request: &Request, before: &PricedDesign, after: &PricedDesign
 }
 
 /// The exponent of Zipf's law with which a cache that has room for `cached` of `keys` keys serves
-/// this share of lookups, from 0 to 2.
+/// this share of lookups, from 0 to 2; 0 if it has none, or serves no more than it would if all
+/// keys were as likely.
 pub fn skew_of_hits(hits: f64, cached: f64, keys: f64) -> f64 {
+    if cached < 1.0 || hits <= cached / keys {
+        return 0.0;
+    }
     let (mut low, mut high) = (0.0, 2.0);
     for _ in 0..40 {
         let middle = (low + high) / 2.0;

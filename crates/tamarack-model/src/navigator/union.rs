@@ -42,8 +42,6 @@ pub struct Request {
     pub block_bytes: u64,
     /// Memory for memtables, filters, indexes and cache.
     pub memory: Bytes,
-    /// The most of it that the cache may take.
-    pub cache_max: Bytes,
     /// The operations.
     pub workload: Workload,
     /// The share of updates that put new keys, from 0 to 1.
@@ -55,13 +53,47 @@ pub struct Request {
     pub device: Device,
     /// Upper bounds on single costs.
     pub bounds: Bounds,
+    /// What is given, and what is allowed.
+    pub limits: Limits,
+}
+
+/// What a search may choose. The [default](Limits::default) is everything.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limits {
     /// The memtable size, if it is given.
     pub buffer: Option<Bytes>,
+    /// The largest memtable.
+    pub buffer_max: Bytes,
+    /// The most memtables that the data may be divided into: larger trees take long to simulate.
+    pub memtables_max: u64,
+    /// Memory that is kept free for memtables even if nothing is written, as a multiple of their
+    /// size; at most half of all.
+    pub memtables_kept: f64,
     /// The filters, if they are given.
     pub filter: Option<FilterChoice>,
     /// True if a tree without filters is a choice. A tree in use could not get them back without
     /// reading all of its data.
     pub may_lack_filters: bool,
+    /// The most memory that the cache may take.
+    pub cache_max: Bytes,
+    /// The exponent of Zipf's law by which keys are put again, if that is not the one by which they
+    /// are looked up.
+    pub update_theta: Option<f64>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            buffer: None,
+            buffer_max: BUFFER_MAX,
+            memtables_max: u64::MAX,
+            memtables_kept: 0.0,
+            filter: None,
+            may_lack_filters: true,
+            cache_max: Bytes(u64::MAX),
+            update_theta: None,
+        }
+    }
 }
 
 /// Upper bounds on the predicted means of single costs (SLAs); `None` for no bound.
@@ -241,16 +273,16 @@ pub fn find_while(request: &Request, goes_on: &dyn Fn() -> bool) -> Option<Resul
         "bloom:bits=10,allocation=monkey",
         "chucky:bits=14.2",
     ]);
-    let filters: Vec<FilterChoice> = match request.filter {
+    let filters: Vec<FilterChoice> = match request.limits.filter {
         Some(filter) => vec![filter],
         None => {
             let choices = filters.map(|words| words.parse().expect("it is in the list"));
-            choices.filter(|choice| request.may_lack_filters || *choice != FilterChoice::None).collect()
+            choices.filter(|choice| request.limits.may_lack_filters || *choice != FilterChoice::None).collect()
         }
     };
-    let buffers: Vec<Bytes> = match request.buffer {
+    let buffers: Vec<Bytes> = match request.limits.buffer {
         Some(buffer) => vec![buffer],
-        None => BUFFER_PARTS.map(|part| Bytes((request.memory.0 / part).clamp(BUFFER_MIN, BUFFER_MAX.0))).to_vec(),
+        None => BUFFER_PARTS.map(|part| search.allowed(Bytes(request.memory.0 / part))).to_vec(),
     };
     for words in POLICIES {
         let policy = policy::parse(words).expect("it is in the list");
@@ -270,11 +302,11 @@ pub fn find_while(request: &Request, goes_on: &dyn Fn() -> bool) -> Option<Resul
         .map(|found| (found.policy.clone(), found.buffer, found.filter))
         .collect();
     for (policy, buffer, filter) in starts {
-        let filters = match request.filter {
+        let filters = match request.limits.filter {
             Some(filter) => vec![filter],
             None => neighbours(filter),
         };
-        let factors: &[[u64; 2]] = match request.buffer {
+        let factors: &[[u64; 2]] = match request.limits.buffer {
             Some(_) => &[[1, 1]],
             None => &[[1, 1], [3, 2], [3, 4]],
         };
@@ -283,13 +315,16 @@ pub fn find_while(request: &Request, goes_on: &dyn Fn() -> bool) -> Option<Resul
                 if !goes_on() {
                     return None;
                 }
-                let buffer = Bytes((buffer.0 / over * times).clamp(BUFFER_MIN, BUFFER_MAX.0));
+                let buffer = match request.limits.buffer {
+                    Some(given) => given,
+                    None => search.allowed(Bytes(buffer.0 / over * times)),
+                };
                 search.compare(&policy, buffer, &filters);
             }
         }
     }
     search.sort();
-    Some(search.answer())
+    search.answer(goes_on)
 }
 
 /// The costs of one design, as [`find`] predicts those of the best. Its share of the memory may be
@@ -333,14 +368,24 @@ struct UnionSearch<'a> {
 }
 
 impl UnionSearch<'_> {
+    /// The memtable size nearest to this one that may be chosen.
+    fn allowed(&self, buffer: Bytes) -> Bytes {
+        let most = self.request.limits.buffer_max.min(BUFFER_MAX).max(Bytes(BUFFER_MIN));
+        buffer.clamp(Bytes(BUFFER_MIN), most)
+    }
+
     fn question(&self) -> (Writes, [u64; 2]) {
-        let Request { workload, inserts, theta, .. } = *self.request;
+        let Request { workload, inserts, theta, limits, .. } = *self.request;
+        let theta = limits.update_theta.unwrap_or(theta);
         let writes = if workload.updates > 0.0 { Writes::Puts { inserts, theta } } else { Writes::Nothing };
         (writes, [1, workload.range_entries as u64 + 1])
     }
 
     /// Adds this policy and memtable size with each of these filters.
     fn compare(&mut self, policy: &Policy, buffer: Bytes, filters: &[FilterChoice]) {
+        if self.request.memtables(buffer) > self.request.limits.memtables_max {
+            return;
+        }
         let design = self.design(policy, buffer, filters[0]);
         let (writes, scans) = self.question();
         let question =
@@ -375,10 +420,12 @@ impl UnionSearch<'_> {
         let (keys, entry) = (*entries as f64, *entry_bytes as f64);
         let stored = keys * prediction.space_amplification.mean();
         let per_block = range::entries_per_block(*block_bytes as f64, entry);
-        let memtables = if workload.updates > 0.0 { MEMTABLES * buffer.as_f64() } else { 0.0 };
+        let limits = &self.request.limits;
+        let used = if workload.updates > 0.0 { MEMTABLES * buffer.as_f64() } else { 0.0 };
+        let memtables = (limits.memtables_kept * buffer.as_f64()).min(memory.as_f64() / 2.0).max(used);
         let filters = prediction.filter_bits_per_entry.mean() * stored / 8.0;
         let indexes = stored / per_block * FENCE_BYTES;
-        let cache = (memory.as_f64() - memtables - filters - indexes).min(self.request.cache_max.as_f64());
+        let cache = (memory.as_f64() - memtables - filters - indexes).min(limits.cache_max.as_f64());
         let block_hits = (cache.max(0.0) / (stored * entry)).min(1.0);
         let of_entries = cache::hits(cache.max(0.0) / (entry + CACHED_ENTRY_BYTES), keys, *theta);
         let lookup_hits = block_hits.max(of_entries);
@@ -404,22 +451,34 @@ impl UnionSearch<'_> {
         self.found.sort_by(|a, b| a.seconds_per_op.total_cmp(&b.seconds_per_op));
     }
 
-    fn answer(self) -> Result<Answer, Impossible> {
+    /// The answer; `None` if `goes_on` returned false.
+    fn answer(self, goes_on: &dyn Fn() -> bool) -> Option<Result<Answer, Impossible>> {
         if self.found.is_empty() {
-            return Err(Impossible::Memory { least: self.least_memory });
+            return Some(Err(Impossible::Memory { least: self.least_memory }));
         }
         let bounds = self.request.bounds;
         let compared = self.found.len();
         let kept: Vec<&PricedDesign> = self.found.iter().filter(|found| bounds.are_kept(&found.prediction)).collect();
         let in_full = |found: &PricedDesign| self.in_full(&found.policy, found.buffer, found.filter);
         let satisfies = |design: &PricedDesign| bounds.are_kept(&design.prediction) && design.split.cache >= 0.0;
-        let mut full: Vec<PricedDesign> =
-            kept.iter().take(FULL_MAX).map(|found| in_full(found)).filter(satisfies).take(FULL).collect();
+        let mut full: Vec<PricedDesign> = Vec::new();
+        for found in kept.iter().take(FULL_MAX) {
+            if !goes_on() {
+                return None;
+            }
+            full.extend(Some(in_full(found)).filter(satisfies));
+            if full.len() == FULL {
+                break;
+            }
+        }
         // And the first of each other kind of policy.
         let kind = |design: &PricedDesign| std::mem::discriminant(&design.policy);
         let mut kinds: Vec<_> = full.iter().map(kind).collect();
         for found in &kept {
             if !kinds.contains(&kind(found)) {
+                if !goes_on() {
+                    return None;
+                }
                 kinds.push(kind(found));
                 full.extend(Some(in_full(found)).filter(satisfies));
             }
@@ -430,7 +489,7 @@ impl UnionSearch<'_> {
             let least = |cost: fn(&Prediction) -> f64| {
                 self.found.iter().map(|found| cost(&found.prediction)).fold(f64::INFINITY, f64::min)
             };
-            return Err(Impossible::Bounds { least: COSTS.map(least) });
+            return Some(Err(Impossible::Bounds { least: COSTS.map(least) }));
         };
         let mut others: Vec<PricedDesign> = Vec::new();
         for design in designs {
@@ -438,7 +497,14 @@ impl UnionSearch<'_> {
                 others.push(design);
             }
         }
-        Ok(Answer { best, others, compared })
+        Some(Ok(Answer { best, others, compared }))
+    }
+}
+
+impl Request {
+    /// Memtables of this size that the data is divided into.
+    pub fn memtables(&self, buffer: Bytes) -> u64 {
+        self.entries.saturating_mul(self.entry_bytes) / buffer.0.max(1)
     }
 }
 

@@ -4,7 +4,7 @@
 use tamarack_model::cost::cache;
 use tamarack_model::design::Design;
 use tamarack_model::device::Device;
-use tamarack_model::navigator::union::{Bounds, Impossible, PricedDesign, Request, find, price};
+use tamarack_model::navigator::union::{Bounds, Impossible, Limits, PricedDesign, Request, find, price};
 use tamarack_model::prediction::{Effort, Length, Question, Writes, predict_each};
 use tamarack_model::simulate::Pace;
 use tamarack_model::workload::Workload;
@@ -16,15 +16,12 @@ fn request([zero_result, existing, ranges, updates]: [f64; 4]) -> Request {
         entry_bytes: 124,
         block_bytes: 4096,
         memory: Bytes(64 << 20),
-        cache_max: Bytes(u64::MAX),
         workload: Workload::of_parts(zero_result, existing, ranges, updates, 9.0).expect("shares"),
         inserts: 0.0,
         theta: 0.0,
         device: Device::default(),
         bounds: Bounds::default(),
-        buffer: None,
-        filter: None,
-        may_lack_filters: true,
+        limits: Limits::default(),
     }
 }
 
@@ -159,7 +156,8 @@ fn what_if_agrees_with_closed_forms() {
     assert!((written / 4.5 - 1.0).abs() < 0.1, "one level more writes {written} times");
 
     // Reads of existing keys, without a cache, on devices that differ in the time of a read.
-    let lookups = Request { cache_max: Bytes(0), ..request([0.0, 1.0, 0.0, 0.0]) };
+    let limits = Limits { cache_max: Bytes(0), ..Limits::default() };
+    let lookups = Request { limits, ..request([0.0, 1.0, 0.0, 0.0]) };
     let slow = Device { read_seconds: 1.0, read_bytes_per_second: 1e12, ..Device::default() };
     let slower = Device { read_seconds: 7.0, ..slow };
     let [one, seven] = [slow, slower].map(|device| find(&Request { device, ..lookups }).expect("a design").best);

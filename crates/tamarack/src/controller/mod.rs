@@ -37,8 +37,7 @@ use tamarack_model::Bytes;
 use tamarack_model::bound::SpaceBound;
 use tamarack_model::device::Device;
 use tamarack_model::navigator::controller::{Decision, Monitor, Present, decide, skew_of_hits};
-use tamarack_model::navigator::union::{Bounds, Request};
-use tamarack_model::policy::Policy;
+use tamarack_model::navigator::union::{Bounds, Impossible, Limits, PricedDesign, Request};
 use tamarack_model::simulate;
 
 use crate::cache::BlockCache;
@@ -48,7 +47,7 @@ use crate::error::Result;
 use crate::events::Event;
 use crate::memory::Account;
 use crate::mistake::{self, Mistake};
-use crate::redesign::Redesign;
+use crate::redesign::{Chosen, Redesign};
 use crate::stats::{Counters, DecisionStats};
 use crate::tree::state::Tree;
 use crate::write::{CommitQueue, Reserve};
@@ -63,6 +62,15 @@ const LOOK_MAX: Duration = Duration::from_secs(64);
 
 /// The same for designs at random.
 const LOOK_AT_RANDOM: Duration = Duration::from_micros(300);
+
+/// Searches take at most one part in this many and one of the time.
+const SEARCHES_SHARE: u32 = 19;
+
+/// The most memtables that the data may be divided into for a search: simulating more takes long.
+const MEMTABLES_MAX: u64 = 1 << 16;
+
+/// What [`Account::set_memtable_bytes`] reserves, in memtables.
+const MEMTABLES_KEPT: f64 = 3.0;
 
 /// Decisions that are remembered.
 const DECISIONS: usize = 16;
@@ -96,9 +104,11 @@ pub(crate) struct ControllerSettings {
     pub(crate) block_bytes: u64,
     /// The bound on space amplification.
     pub(crate) space_bound: Option<SpaceBound>,
+    /// The largest memtable of which there may be as many as usual, in raw bytes.
+    pub(crate) memtable_bytes_max: u64,
     /// True if the user has set the size of memtables, which stays then.
     pub(crate) is_memtable_given: bool,
-    /// The same of the filters.
+    /// The same of the filters, or if tables cannot get others.
     pub(crate) is_filter_given: bool,
 }
 
@@ -123,6 +133,8 @@ struct ControllerState {
     /// The time between looks, as of late.
     pause: Duration,
     look_at: Duration,
+    /// No search begins before.
+    search_at: Duration,
 }
 
 impl Controller {
@@ -163,7 +175,7 @@ impl Controller {
     }
 
     /// Counts what happened since the last look, and decides if it is time to.
-    fn look(&self, state: &mut ControllerState, policy: &Policy) -> Result<()> {
+    fn look(&self, state: &mut ControllerState, present: &Chosen) -> Result<()> {
         let now = Observed::new(&self.parts.tree, &self.parts.counters);
         let [first, last] = state.seen.unwrap_or([now; 2]);
         state.seen = Some([first, now]);
@@ -174,11 +186,21 @@ impl Controller {
         if data == 0.0 || !state.monitor.is_search_due(data) || !self.may_change() {
             return Ok(());
         }
-        let Some(decision) = self.decide(&state.monitor, now.inserts(&first), policy) else { return Ok(()) };
+        if self.parts.env.now() < state.search_at {
+            return Ok(());
+        }
+        let began = self.parts.env.now();
+        let Some(decided) = self.decide(&state.monitor, (&first, &now), present) else { return Ok(()) };
+        let ended = self.parts.env.now();
         state.monitor.searched(data);
-        self.note(&decision);
-        if decision.is_change {
-            self.carry_out(&decision)?;
+        state.search_at = ended + ended.saturating_sub(began) * SEARCHES_SHARE;
+        match decided {
+            Ok(mut decision) => {
+                // A user may have changed the design meanwhile.
+                decision.is_change = decision.is_change && self.carry_out(&decision, present)?;
+                self.note(&decision);
+            }
+            Err(impossible) => tracing::debug!(?impossible, "no design was found that could be compared"),
         }
         Ok(())
     }
@@ -191,44 +213,47 @@ impl Controller {
     }
 
     /// Searches. `None` if the database closes meanwhile, or there is nothing to search.
-    fn decide(&self, monitor: &Monitor, inserts: f64, policy: &Policy) -> Option<Decision> {
-        let ControllerParts { scheduler, .. } = &self.parts;
+    fn decide(
+        &self,
+        monitor: &Monitor,
+        (first, now): (&Observed, &Observed),
+        chosen: &Chosen,
+    ) -> Option<std::result::Result<Decision, Impossible>> {
+        let ControllerParts { scheduler, account, cache, tree, redesign, .. } = &self.parts;
+        let ControllerSettings { device, block_bytes, space_bound, memtable_bytes_max, .. } = self.settings;
+        let ControllerSettings { is_memtable_given, is_filter_given, .. } = self.settings;
         let (shape, occupancy, in_progress) = scheduler.planner_state();
-        let entries = occupancy.runs().filter_map(|(_, run)| Some(run.entries?.0)).sum();
+        let entries: u64 = occupancy.runs().filter_map(|(_, run)| Some(run.entries?.0)).sum();
         let entry_bytes = occupancy.bytes().0.checked_div(entries)?.max(1);
         let occupancy = simulate::ended(occupancy, &in_progress);
-        let filter = scheduler.filters().chosen();
-        let present = Present { policy, filter, shape: &shape, occupancy: &occupancy };
-        let request = Request { inserts, ..self.request(monitor, &present, entries, entry_bytes)? };
-        decide(monitor, &request, &present, &|| !self.is_given_up.load(Ordering::Relaxed))
-    }
-
-    /// What is asked of the navigator, but for the share of inserts; `None` if there were no
-    /// operations.
-    fn request(&self, monitor: &Monitor, present: &Present<'_>, entries: u64, entry_bytes: u64) -> Option<Request> {
-        let ControllerParts { account, cache, tree, counters, .. } = &self.parts;
-        let ControllerSettings { device, block_bytes, space_bound, is_memtable_given, is_filter_given } =
-            &self.settings;
-        let now = Observed::new(tree, counters);
-        let cached = cache.used_bytes() as f64 / (entry_bytes as f64 + CACHED_ENTRY_BYTES);
-        let theta = skew_of_hits(now.hits(), cached, entries as f64);
-        let memory = Bytes(account.budget().total_bytes - account.budget().compactions_bytes);
-        let bounds = Bounds { space_amplification: space_bound.map(|bound| bound.most()), ..Bounds::default() };
-        Some(Request {
+        let present = Present { policy: &chosen.policy, filter: chosen.filter, shape: &shape, occupancy: &occupancy };
+        let cached = cache.entry_bytes() as f64 / (entry_bytes as f64 + CACHED_ENTRY_BYTES);
+        // Filters are made of digests; without these, others could not be made.
+        let lacks_digests = || tree.pin().tree().tables().any(|table| table.meta().digest_bytes == 0);
+        let keeps_filter = is_filter_given || redesign.is_filter_given() || lacks_digests();
+        let limits = Limits {
+            buffer: is_memtable_given.then(|| shape.buffer()),
+            buffer_max: Bytes(memtable_bytes_max),
+            memtables_max: MEMTABLES_MAX,
+            memtables_kept: MEMTABLES_KEPT,
+            filter: keeps_filter.then_some(chosen.filter),
+            may_lack_filters: false,
+            cache_max: Bytes(account.budget().cache_bytes_max),
+            update_theta: Some(0.0),
+        };
+        let request = Request {
             entries,
             entry_bytes,
-            block_bytes: *block_bytes,
-            memory,
-            cache_max: Bytes(account.budget().cache_bytes_max),
+            block_bytes,
+            memory: Bytes(account.budget().total_bytes - account.budget().compactions_bytes),
             workload: monitor.phase().workload()?,
-            inserts: 0.0,
-            theta,
-            device: self.with_measured_reads(*device),
-            bounds,
-            buffer: is_memtable_given.then(|| present.shape.buffer()),
-            filter: is_filter_given.then_some(present.filter),
-            may_lack_filters: false,
-        })
+            inserts: now.inserts(first),
+            theta: skew_of_hits(now.entry_hits(first), cached, entries as f64),
+            device: self.with_measured_reads(device),
+            bounds: Bounds { space_amplification: space_bound.map(|bound| bound.most()), ..Bounds::default() },
+            limits,
+        };
+        decide(monitor, &request, &present, &|| !self.is_given_up.load(Ordering::Relaxed))
     }
 
     /// The device with the latency of block reads as lookups have it, if enough of them were timed.
@@ -261,65 +286,53 @@ impl Controller {
     }
 
     /// Any change, for tests.
-    fn change_at_random(&self) -> Result<()> {
+    fn change_at_random(&self, present: &Chosen) -> Result<()> {
         let ControllerParts { env, redesign, scheduler, .. } = &self.parts;
         let one_of = |many: &[&'static str]| many[(env.random() % many.len() as u64) as usize];
         let policies =
             ["leveling:T=2", "leveling:T=4,first=3", "tiering:T=3", "lazy-leveling:T=4", "moose", "garnering"];
         let filters = ["none", "bloom:bits=3,allocation=monkey", "blocked:bits=9", "elastic:bits=6", "chucky:bits=12"];
-        let policy = one_of(&policies).parse().expect("it is in the list");
-        let filter = one_of(&filters).parse().expect("it is in the list");
-        if env.random() % 2 == 0 && redesign.choose(&policy, 1 + env.random() % 300)? {
-            scheduler.note_decision(policy.to_string());
+        let mut next = present.clone();
+        if env.random() % 2 == 0 {
+            next.policy = one_of(&policies).parse().expect("it is in the list");
+            next.memtable_bytes = 1 + env.random() % 300;
+        }
+        if env.random() % 3 == 0 {
+            next.filter = one_of(&filters).parse().expect("it is in the list");
         }
         if env.random() % 3 == 0 {
             scheduler.request_reshape();
         }
-        if env.random() % 3 == 0 {
-            redesign.set_filter(filter)?;
-        }
-        Ok(())
+        redesign.choose(present, &next, "at random".to_owned()).map(drop)
     }
 
-    fn carry_out(&self, decision: &Decision) -> Result<()> {
-        let ControllerParts { redesign, scheduler, .. } = &self.parts;
-        // Recorded by the same edit as the change.
-        scheduler.note_decision(words::line(decision));
-        let (before, after) = (&decision.before, &decision.after);
-        if (&after.policy, after.buffer) != (&before.policy, before.buffer) {
-            if !redesign.choose(&after.policy, after.buffer.0)? {
-                return Ok(());
-            }
-            scheduler.request_reshape();
-        }
-        if after.filter != before.filter {
-            redesign.set_filter(after.filter)?;
-        }
-        Ok(())
+    /// Returns false if the design has changed since it was looked at, so that nothing was done.
+    fn carry_out(&self, decision: &Decision, present: &Chosen) -> Result<bool> {
+        let PricedDesign { policy, buffer, filter, .. } = &decision.after;
+        let next = Chosen { policy: policy.clone(), memtable_bytes: buffer.0, filter: *filter };
+        self.parts.redesign.choose(present, &next, words::line(decision))
     }
 }
 
 impl Work for Controller {
     fn step(&self) -> Progress {
-        let ControllerParts { env, scheduler, database, .. } = &self.parts;
+        let ControllerParts { env, redesign, database, .. } = &self.parts;
         if self.is_given_up.load(Ordering::Relaxed) || database.health.check_running().is_err() {
             return Progress::Done;
         }
         let mut state = self.state.lock();
-        let (policy, _) = scheduler.shape();
-        let Policy::Auto(auto) = &*policy else {
+        let Some(present) = redesign.present() else {
             *state = ControllerState::default();
             return Progress::Idle;
         };
-        let chosen = auto.chosen().expect("a tree's automatic policy has chosen one");
         let now = env.now();
         if mistake::is_planted(Mistake::DesignsAtRandom) {
             // Whether it fails is up to the storage.
-            drop(self.change_at_random());
+            drop(self.change_at_random(&present));
             return Progress::IdleUntil(now + LOOK_AT_RANDOM);
         }
         if now >= state.look_at {
-            if let Err(error) = self.look(&mut state, chosen) {
+            if let Err(error) = self.look(&mut state, &present) {
                 // It is decided anew when the next search is due.
                 tracing::warn!(%error, "a change of the design failed");
             }

@@ -39,10 +39,12 @@ impl Observed {
         }
     }
 
-    /// The share of lookups of existing keys that read no block, from 0 to 1.
-    pub(super) fn hits(&self) -> f64 {
-        let existing = self.lookups.lookups.saturating_sub(self.lookups.zero_result) as f64;
-        if existing == 0.0 { 0.0 } else { (1.0 - self.lookups.data_blocks_read as f64 / existing).max(0.0) }
+    /// The share of lookups of existing keys since an earlier moment that the entry cache served,
+    /// from 0 to 1; lookups of absent keys that it served count as well.
+    pub(super) fn entry_hits(&self, earlier: &Self) -> f64 {
+        let existing = self.since(earlier).existing;
+        let served = self.lookups.cached_entries.saturating_sub(earlier.lookups.cached_entries) as f64;
+        if existing == 0.0 { 0.0 } else { (served / existing).min(1.0) }
     }
 
     /// The share of writes since an earlier moment that have put new keys, from 0 to 1: as many as

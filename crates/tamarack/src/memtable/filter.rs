@@ -50,14 +50,26 @@ impl MemtableFilter {
     /// many bytes.
     #[inline]
     pub(super) fn word_of(&self, key: &[u8], allocated: impl FnOnce(usize)) -> KeyWord<'_> {
-        let words = self.words.get_or_init(|| {
-            allocated(self.expected_words * size_of::<AtomicU64>());
-            (0..self.expected_words).map(|_| AtomicU64::new(0)).collect()
-        });
+        let words = match self.words.get() {
+            Some(words) => words,
+            None => self.allocate(allocated),
+        };
         let place = WordPlace::of(Digest::of(key), words.len());
         let word = &words[place.word];
         prefetch(std::ptr::from_ref(word));
         KeyWord { word, place }
+    }
+
+    /// Allocates the words, unless another thread is first. Nothing that may wait is done inside of
+    /// the cell: whoever waits for it could keep the other thread from going on.
+    #[cold]
+    #[inline(never)]
+    fn allocate(&self, allocated: impl FnOnce(usize)) -> &[AtomicU64] {
+        let words = (0..self.expected_words).map(|_| AtomicU64::new(0)).collect();
+        if self.words.set(words).is_ok() {
+            allocated(self.expected_words * size_of::<AtomicU64>());
+        }
+        self.words.get().expect("it was set just now")
     }
 
     /// The bytes allocated.

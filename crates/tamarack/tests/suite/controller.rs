@@ -11,6 +11,8 @@ use tamarack_testing::Random;
 
 const ENTRIES: u64 = 40_000;
 const MEMORY_BYTES: u64 = 4 << 20;
+/// The policy of a new database.
+const FIRST: &str = "auto:leveling:T=5,first=4";
 
 fn key(number: u64) -> [u8; 16] {
     let mut key = [b'k'; 16];
@@ -108,7 +110,7 @@ fn designs_follow_the_workload() -> Result<()> {
 }
 
 /// Only an automatic policy is changed; it begins with the policy that was there, ends with the
-/// next one that is given, and a search does not wait for the end of the database.
+/// next one that is given.
 #[test]
 fn only_automatic_policies_change() -> Result<()> {
     let env = SimEnv::new(6);
@@ -134,10 +136,11 @@ fn only_automatic_policies_change() -> Result<()> {
     assert_eq!(db.stats().policy, "auto:leveling:T=4");
     scans(&db, 50_000)?;
     drop(db);
-    // Another budget leaves the memtables, if they fit it.
-    let db = options(&env).memory_bytes(2 * MEMORY_BYTES).open("/db")?;
-    assert_eq!(db.stats().memtable_capacity_bytes, MEMORY_BYTES / 8);
-    db.close()?;
+    // Where nothing was chosen, memtables follow from the budget.
+    for budget in [MEMORY_BYTES, 2 * MEMORY_BYTES] {
+        let db = options(&env).memory_bytes(budget).open("/other")?;
+        assert_eq!((db.stats().policy.as_str(), db.stats().memtable_capacity_bytes), (FIRST, budget / 8));
+    }
     let db = options(&env).open_read_only("/db")?;
     assert_eq!((db.stats().policy.as_str(), db.stats().decisions.len()), ("auto:leveling:T=4", 0));
     Ok(())
@@ -157,6 +160,30 @@ fn what_is_given_stays() -> Result<()> {
     let change = stats.decisions.iter().find(|decision| decision.is_change).expect("a change");
     assert_eq!((change.filter.as_str(), change.memtable_bytes), (filter, 200_000));
     assert_eq!(stats.memtable_capacity_bytes, 200_000);
+    Ok(())
+}
+
+/// So do filters that are set while the database is in use, and those of tables without digests, of
+/// which no others could be made.
+#[test]
+fn filters_stay_that_are_set_or_could_not_be_made_again() -> Result<()> {
+    for without_digests in [false, true] {
+        let env = SimEnv::new(9);
+        let advanced = advanced(&env).policy("auto:tiering:T=10").filter_digests(!without_digests);
+        let db = options(&env).advanced(advanced).open("/db")?;
+        load(&db)?;
+        if !without_digests {
+            db.set_filter("bloom:bits=3")?;
+        }
+        let random = &mut Random::new(4);
+        for _ in 0..100_000 {
+            db.get(key(ENTRIES + random.below(ENTRIES)))?;
+        }
+        look(&env);
+        let decisions = db.stats().decisions;
+        let filter = if without_digests { "blocked:bits=10,allocation=monkey" } else { "bloom:bits=3" };
+        assert!(!decisions.is_empty() && decisions.iter().all(|decision| decision.filter == filter), "{decisions:?}");
+    }
     Ok(())
 }
 

@@ -151,8 +151,8 @@ pub(super) fn what_if(request: &Request, device: &str) -> Vec<WhatIf> {
     let mut others = vec![
         ("a quarter of the memory".to_owned(), Request { memory: memory(0.25), ..*request }),
         ("half the memory".to_owned(), Request { memory: memory(0.5), ..*request }),
-        ("twice the memory".to_owned(), Request { memory: memory(2.0), cache_max: memory(2.0), ..*request }),
-        ("four times the memory".to_owned(), Request { memory: memory(4.0), cache_max: memory(4.0), ..*request }),
+        ("twice the memory".to_owned(), Request { memory: memory(2.0), ..*request }),
+        ("four times the memory".to_owned(), Request { memory: memory(4.0), ..*request }),
         ("ten times the data".to_owned(), Request { entries: request.entries.saturating_mul(10), ..*request }),
     ];
     for (what, updates) in [("90 % reads", 0.1), ("90 % updates", 0.9)] {

@@ -159,6 +159,11 @@ impl Scheduler {
         decisions.drain(..many);
     }
 
+    /// Takes back the last decision, which was not carried out.
+    pub fn forget_decision(&self) {
+        self.decisions.lock().pop();
+    }
+
     /// Returns the recorded decisions, in the order of time.
     pub fn decisions(&self) -> Vec<String> {
         self.decisions.lock().clone()
