@@ -573,7 +573,8 @@ fn with_kept_design(dir: &Path, options: &Resolved, version: &Version) -> Result
     let mut options = options.clone();
     if let Some(stored) = stored_design(dir, version)? {
         let Kept { memtable_bytes, filter, space_bound } = options.keeps;
-        // What the navigator has chosen stays, whatever would follow from the budget, if it fits that.
+        // What the navigator has chosen stays, whatever would follow from the budget, if it fits
+        // that.
         let is_auto = |policy: &Policy| matches!(policy, Policy::Auto(_));
         let is_chosen = is_auto(&stored.policy)
             && !stored.decisions.is_empty()

@@ -472,8 +472,8 @@ pub(crate) fn parse_filter(specification: &str) -> Result<FilterChoice> {
 }
 
 impl Resolved {
-    /// The size of memtables, in raw bytes, of which there may be as many as the options say without
-    /// a write stall.
+    /// The size of memtables, in raw bytes, of which there may be as many as the options say
+    /// without a write stall.
     pub(crate) fn usual_memtable_bytes_max(&self) -> u64 {
         let memtables = self.immutable_memtables_max as u64 + 1;
         (self.memtables_memory_max.saturating_mul(2) / memtables.saturating_mul(3)).min(self.memtable_bytes_max)
