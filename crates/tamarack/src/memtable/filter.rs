@@ -12,10 +12,11 @@
 //! Bits are set before the entry is linked, and never cleared. A reader that must see an entry
 //! begins after its insert has returned, so it sees the bits as well; `Relaxed` suffices.
 
-use std::sync::OnceLock;
+use std::ptr;
+use std::slice;
 
 use tamarack_env::prefetch;
-use tamarack_env::sync::atomic::{AtomicU64, Ordering};
+use tamarack_env::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use tamarack_filter::{Digest, WordPlace};
 
 /// Raw bytes of entries for each word.
@@ -28,8 +29,11 @@ const RAW_BYTES_MAX: u64 = 1 << 30;
 /// A filter that is added to while it is read.
 #[derive(Debug)]
 pub(super) struct MemtableFilter {
-    expected_words: usize,
-    words: OnceLock<Box<[AtomicU64]>>,
+    /// The number of words.
+    count: usize,
+    /// The words; null before the first entry comes. Not a `OnceLock`: the thread sanitizer does
+    /// not see the order that one of the standard library makes.
+    words: AtomicPtr<AtomicU64>,
 }
 
 /// The word that a key belongs in, prefetched.
@@ -42,48 +46,80 @@ pub(super) struct KeyWord<'a> {
 impl MemtableFilter {
     /// Makes a filter without memory for a memtable of so many raw bytes.
     pub(super) fn new(raw_bytes: u64) -> Self {
-        let expected_words = (raw_bytes.min(RAW_BYTES_MAX) / RAW_BYTES_PER_WORD).max(1) as usize;
-        Self { expected_words, words: OnceLock::new() }
+        let count = (raw_bytes.min(RAW_BYTES_MAX) / RAW_BYTES_PER_WORD).max(1) as usize;
+        Self { count, words: AtomicPtr::new(ptr::null_mut()) }
+    }
+
+    /// The words, if they are allocated.
+    #[inline]
+    fn words(&self) -> Option<&[AtomicU64]> {
+        // Acquire: whoever allocated them has written them before.
+        let words = self.words.load(Ordering::Acquire);
+        // SAFETY: a pointer that is not null came from a box of `count` words, is never replaced,
+        // and is freed when the filter is dropped; the words are changed through their atomics.
+        (!words.is_null()).then(|| unsafe { slice::from_raw_parts(words, self.count) })
     }
 
     /// The word of a key, prefetched. Allocates the filter if nobody has; `allocated` is told how
     /// many bytes.
     #[inline]
     pub(super) fn word_of(&self, key: &[u8], allocated: impl FnOnce(usize)) -> KeyWord<'_> {
-        let words = match self.words.get() {
+        let words = match self.words() {
             Some(words) => words,
             None => self.allocate(allocated),
         };
         let place = WordPlace::of(Digest::of(key), words.len());
         let word = &words[place.word];
-        prefetch(std::ptr::from_ref(word));
+        prefetch(ptr::from_ref(word));
         KeyWord { word, place }
     }
 
-    /// Allocates the words, unless another thread is first. Nothing that may wait is done inside of
-    /// the cell: whoever waits for it could keep the other thread from going on.
+    /// Allocates the words, unless another thread is first.
     #[cold]
     #[inline(never)]
     fn allocate(&self, allocated: impl FnOnce(usize)) -> &[AtomicU64] {
-        let words = (0..self.expected_words).map(|_| AtomicU64::new(0)).collect();
-        if self.words.set(words).is_ok() {
-            allocated(self.expected_words * size_of::<AtomicU64>());
+        let words: Box<[AtomicU64]> = (0..self.count).map(|_| AtomicU64::new(0)).collect();
+        let words = Box::into_raw(words).cast::<AtomicU64>();
+        let set = self.words.compare_exchange(ptr::null_mut(), words, Ordering::Release, Ordering::Relaxed);
+        match set {
+            Ok(_) => allocated(self.count * size_of::<AtomicU64>()),
+            // SAFETY: made here, and not published.
+            Err(_) => unsafe { self.free(words) },
         }
-        self.words.get().expect("it was set just now")
+        self.words().expect("they were set just now")
+    }
+
+    /// Frees words.
+    ///
+    /// # Safety
+    /// They came from a box of `count` words, and nobody else knows them, or knows them any more.
+    unsafe fn free(&self, words: *mut AtomicU64) {
+        // SAFETY: the caller says so.
+        drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(words, self.count)) });
     }
 
     /// The bytes allocated.
     pub(super) fn memory_bytes(&self) -> u64 {
-        self.words.get().map_or(0, |words| size_of_val(&**words) as u64)
+        self.words().map_or(0, |words| size_of_val(words) as u64)
     }
 
     /// Returns false if no entry with such a key was inserted.
     #[inline]
     pub(super) fn may_have(&self, digest: Digest) -> bool {
-        self.words.get().is_some_and(|words| {
+        self.words().is_some_and(|words| {
             let place = WordPlace::of(digest, words.len());
             place.is_in(words[place.word].load(Ordering::Relaxed))
         })
+    }
+}
+
+impl Drop for MemtableFilter {
+    fn drop(&mut self) {
+        let words = self.words.load(Ordering::Acquire);
+        if !words.is_null() {
+            // SAFETY: made by `allocate`, and `&mut self` means that nobody uses them any more.
+            unsafe { self.free(words) };
+        }
     }
 }
 
