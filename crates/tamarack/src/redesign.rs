@@ -73,7 +73,7 @@ impl Redesign {
     ///
     /// # Errors
     /// As [`Scheduler::set_policy`] and [`Scheduler::set_filter`]. The policy may have changed
-    /// then, and the filters not.
+    /// then, and the filters not; then the decision stays recorded, with the policy.
     pub(crate) fn choose(&self, from: &Chosen, to: &Chosen, why: String) -> Result<bool> {
         let _changing = self.changing.lock();
         if self.present().as_ref() != Some(from) {
@@ -81,7 +81,7 @@ impl Redesign {
         }
         self.scheduler.note_decision(why);
         let changed = self.change(from, to);
-        if changed.is_err() {
+        if changed.is_err() && self.present().as_ref() == Some(from) {
             self.scheduler.forget_decision();
         }
         changed.map(|()| true)

@@ -182,7 +182,7 @@ impl Controller {
         let operations = now.since(&last);
         state.pause = if operations.sum() > 0.0 { LOOK } else { (state.pause * 2).clamp(LOOK, LOOK_MAX) };
         state.monitor.observe(&operations);
-        let data = self.parts.tree.pin().tree().occupancy().bytes().as_f64();
+        let data = now.stored_bytes();
         if data == 0.0 || !state.monitor.is_search_due(data) || !self.may_change() {
             return Ok(());
         }

@@ -12,8 +12,9 @@ pub(super) struct Observed {
     scans: ScanCounts,
     /// Entries written.
     written: u64,
-    /// Entries in the runs of the tree.
+    /// Entries in the runs of the tree, and their raw bytes.
     stored: u64,
+    stored_bytes: u64,
 }
 
 impl Observed {
@@ -21,7 +22,13 @@ impl Observed {
         let written = counters.entries_written.get();
         let runs = tree.pin().tree().occupancy();
         let stored = runs.runs().filter_map(|(_, run)| Some(run.entries?.0)).sum();
-        Self { lookups: tree.lookups.sums(), scans: tree.lookups.scans(), written, stored }
+        let (lookups, scans) = (tree.lookups.sums(), tree.lookups.scans());
+        Self { lookups, scans, written, stored, stored_bytes: runs.bytes().0 }
+    }
+
+    /// Raw bytes in the runs of the tree.
+    pub(super) fn stored_bytes(&self) -> f64 {
+        self.stored_bytes as f64
     }
 
     /// The operations since an earlier moment.
