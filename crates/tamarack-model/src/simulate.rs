@@ -451,6 +451,14 @@ impl<'a> Tree<'a> {
         }
     }
 
+    /// Begins a merge for reads of the levels down to this one ([`Agenda::merge_for_reads`]) as
+    /// soon as nothing is in progress.
+    pub fn merge_for_reads(&mut self, through: usize) {
+        self.agenda.merge_for_reads(through);
+        self.decided.clear();
+        self.carry_out();
+    }
+
     /// Pauses compactions until [`Tree::resume_compactions`].
     pub fn pause_compactions(&mut self) {
         self.agenda.pause();

@@ -6,6 +6,7 @@
 //! | [`monkey`] | leveling and tiering, size ratio, split of memory | block reads per operation |
 //! | [`smoose`] | last level, structure above it, runs of levels | MOOSE, Eq. 17 |
 //! | [`controller`] | the same, for a tree in use, when it pays | time of the operations to come |
+//! | [`read_merge`] | runs of a tree in use to become one because they are read | time of the operations to come |
 //! | [`guard`] | a list of designs | worst cost over workloads near the expected one |
 //!
 //! A paper's search is a module of its own, with the paper's costs and the paper's choices alone,
@@ -17,5 +18,6 @@
 pub mod controller;
 pub mod guard;
 pub mod monkey;
+pub mod read_merge;
 pub mod smoose;
 pub mod union;

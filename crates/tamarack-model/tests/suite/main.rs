@@ -23,5 +23,6 @@ mod navigator_monkey;
 mod navigator_union;
 mod pace;
 mod prediction;
+mod read_merge;
 mod smoose;
 mod twin;

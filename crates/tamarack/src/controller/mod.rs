@@ -18,12 +18,16 @@
 //! none. A search takes some tenths of a second of its thread, which gives way to others. It ends
 //! early when the database is closed.
 //!
+//! Where the design stays, runs of the tree are merged if reads repay that
+//! ([`tamarack_model::navigator::read_merge`]).
+//!
 //! A crash between two steps of a change leaves a valid design, from which the controller of the
 //! next opening goes on.
 //!
 //! Tests: `tests/suite/controller.rs`.
 
 mod observed;
+mod reads;
 mod words;
 
 use std::collections::VecDeque;
@@ -37,6 +41,7 @@ use tamarack_model::Bytes;
 use tamarack_model::bound::SpaceBound;
 use tamarack_model::device::Device;
 use tamarack_model::navigator::controller::{Decision, Monitor, Present, decide, skew_of_hits};
+use tamarack_model::navigator::read_merge::{ReadMerge, Reads, read_merge};
 use tamarack_model::navigator::union::{Bounds, Impossible, Limits, PricedDesign, Request};
 use tamarack_model::simulate;
 
@@ -198,7 +203,8 @@ impl Controller {
             Ok(mut decision) => {
                 // A user may have changed the design meanwhile.
                 decision.is_change = decision.is_change && self.carry_out(&decision, present)?;
-                self.note(&decision);
+                let merge = if decision.is_change { None } else { self.merge_for_reads(&decision) };
+                self.note(&decision, merge.as_ref());
             }
             Err(impossible) => tracing::debug!(?impossible, "no design was found that could be compared"),
         }
@@ -256,6 +262,23 @@ impl Controller {
         decide(monitor, &request, &present, &|| !self.is_given_up.load(Ordering::Relaxed))
     }
 
+    /// Has runs merged if reads repay it.
+    fn merge_for_reads(&self, decision: &Decision) -> Option<ReadMerge> {
+        let (shape, runs) = reads::runs(&self.parts.scheduler)?;
+        let reads = Reads {
+            workload: decision.workload,
+            operations: decision.operations,
+            hits: decision.before.block_hits,
+            filter: decision.before.filter,
+            entry_bytes: decision.before.work.entry_bytes as u64,
+            block_bytes: self.settings.block_bytes,
+            device: self.with_measured_reads(self.settings.device),
+        };
+        let merge = read_merge(&shape, &runs, &reads)?;
+        self.parts.scheduler.merge_for_reads(merge.through);
+        Some(merge)
+    }
+
     /// The device with the latency of block reads as lookups have it, if enough of them were timed.
     fn with_measured_reads(&self, device: Device) -> Device {
         let latencies = self.parts.tree.lookups.latencies().get();
@@ -269,11 +292,13 @@ impl Controller {
     }
 
     /// Remembers a decision, and tells it.
-    fn note(&self, decision: &Decision) {
-        let stats = words::stats(decision, self.parts.env.now());
+    fn note(&self, decision: &Decision, merge: Option<&ReadMerge>) {
+        let stats = words::stats(decision, merge, self.parts.env.now());
         let DecisionStats { policy, filter, reason, .. } = &stats;
         if decision.is_change {
             tracing::info!(%policy, %filter, %reason, "design changed");
+        } else if merge.is_some() {
+            tracing::info!(%policy, %filter, %reason, "runs are merged for reads");
         } else {
             tracing::debug!(%policy, %filter, %reason, "design kept");
         }

@@ -4,13 +4,15 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use tamarack_model::navigator::controller::{Decision, GAIN_MIN};
+use tamarack_model::navigator::read_merge::ReadMerge;
 use tamarack_model::navigator::union::PricedDesign;
 
 use crate::stats::DecisionStats;
 
 /// The decision for people and for machines.
-pub(super) fn stats(decision: &Decision, now: Duration) -> DecisionStats {
+pub(super) fn stats(decision: &Decision, merge: Option<&ReadMerge>, now: Duration) -> DecisionStats {
     let Decision { before, after, .. } = decision;
+    let merged = merge.map_or_else(String::new, |merge| format!("; {}", merged(merge)));
     DecisionStats {
         at_seconds: now.as_secs_f64(),
         is_change: decision.is_change,
@@ -24,8 +26,17 @@ pub(super) fn stats(decision: &Decision, now: Duration) -> DecisionStats {
         op_seconds_before: before.seconds_per_op,
         op_seconds: after.seconds_per_op,
         change_seconds: decision.change_seconds,
-        reason: reason(decision),
+        reason: reason(decision) + &merged,
     }
+}
+
+/// A merge for reads in words.
+fn merged(merge: &ReadMerge) -> String {
+    let ReadMerge { through, runs, bytes, operations, gain_seconds, merge_seconds } = merge;
+    let levels = if *through == 1 { "level 1".to_owned() } else { format!("levels 1 to {through}") };
+    format!(
+        "the {runs} runs of {levels}, {bytes}, become one in {merge_seconds:.1} s, which saves {gain_seconds:.1} s in {operations:.0} operations"
+    )
 }
 
 /// The decision in one line, with the designs before and after it.

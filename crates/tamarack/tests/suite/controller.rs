@@ -109,6 +109,33 @@ fn designs_follow_the_workload() -> Result<()> {
     check(&db)
 }
 
+/// Where another design does not pay, runs are merged if reads repay that, beside writers that come
+/// back; the reason is told, and nothing is lost.
+#[test]
+fn runs_are_merged_for_reads() -> Result<()> {
+    let env = SimEnv::new(8);
+    let db = options(&env).advanced(advanced(&env).policy("auto:leveling:T=60")).open("/db")?;
+    load(&db)?;
+    // Some runs above the last one, which a tree at rest leaves where they are.
+    (0..ENTRIES / 8).try_for_each(|number| db.put(key(number * 8), [b'v'; 100]))?;
+    db.flush()?;
+    db.wait_for_compactions()?;
+    let runs = |db: &Db| db.stats().levels.iter().map(|level| level.runs.len()).sum::<usize>();
+    let (before, policy) = (runs(&db), db.stats().policy);
+    assert!(before > 1, "{before} runs");
+    for _ in 0..6 {
+        scans(&db, 60_000)?;
+        look(&env);
+    }
+    db.wait_for_compactions()?;
+    let stats = db.stats();
+    let merged = stats.decisions.iter().find(|decision| decision.reason.contains("become one"));
+    let merged = merged.unwrap_or_else(|| panic!("{:?}", stats.decisions));
+    assert!(!merged.is_change && stats.policy == policy, "{:?}", stats.decisions);
+    assert!(runs(&db) < before, "{} of {before} runs", runs(&db));
+    check(&db)
+}
+
 /// Only an automatic policy is changed; it begins with the policy that was there, ends with the
 /// next one that is given.
 #[test]

@@ -197,6 +197,13 @@ impl Scheduler {
         self.wake();
     }
 
+    /// Has the runs of the levels down to this one compacted into one in the background, for the
+    /// sake of reads, once nothing else is in progress.
+    pub fn merge_for_reads(&self, through: usize) {
+        self.schedule.lock().agenda.merge_for_reads(through);
+        self.wake();
+    }
+
     /// Returns true while a reshape that was asked for is going on.
     pub fn is_reshaping(&self) -> bool {
         self.is_schedule_reshaping(&mut self.schedule.lock())
