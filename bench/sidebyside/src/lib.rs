@@ -1,10 +1,10 @@
 //! The same workloads on Tamarack and its peers, in turns.
 //!
-//! Five programs: `beside` measures everything and makes the report that is to be read; `writes`
+//! Six programs: `beside` measures everything and makes the report that is to be read; `writes`
 //! measures loads, overwrites and updates, with what they cost; `lookups` measures gets over trees
 //! of more and more runs, with filters of equal memory; `sidebyside` times fills without
 //! compactions, also with a sync for each put; `delays` shows the latencies of single puts under
-//! compaction.
+//! compaction; `defaults` compares engines as they are when nothing is set but the memory.
 //!
 //! * [`stores`]: the stores behind one trait.
 //! * [`data`]: the stored entries, and how keys are drawn; [`drive`] puts and gets them by several
@@ -15,12 +15,15 @@
 //!   their turns, and the report.
 //! * [`writes`], [`lookups`]: the same of `writes` and of `lookups`.
 //! * [`outcome`]: figures, reports with plots, and the status that a program ends with.
+//! * [`defaults`]: the same of `defaults`; [`confine`] bounds what a process takes.
 //! * [`fills`], [`delays`]: the other two programs.
 
 pub mod beside;
 pub mod check;
 pub mod circumstances;
+pub mod confine;
 pub mod data;
+pub mod defaults;
 pub mod delays;
 pub mod drive;
 pub mod fills;

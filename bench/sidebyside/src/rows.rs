@@ -16,6 +16,8 @@ pub enum Keys {
     Latest,
     /// None that is stored, but between those that are.
     Absent,
+    /// One of two as [`Keys::Uniform`], the others as [`Keys::Absent`].
+    HalfAbsent,
 }
 
 /// One operation.
@@ -102,7 +104,7 @@ impl Maker {
     pub fn slice(&self, row: &Row, seed: u64, operations: usize) -> Vec<Work> {
         let threads = row.threads as u64;
         (0..threads)
-            .map(|thread| self.work(row, Random::new(seed * 64 + thread), operations / row.threads, thread))
+            .map(|thread| self.work(row, seed * 64 + thread, operations / row.threads, thread))
             .collect()
     }
 
@@ -121,37 +123,87 @@ impl Maker {
         missing
     }
 
-    fn work(&self, row: &Row, mut random: Random, count: usize, thread: u64) -> Work {
-        let (threads, key_bytes) = (row.threads as u64, self.data.key_bytes());
+    /// What one of several threads does, one operation after the other, without end.
+    pub fn draws<'a>(&'a self, row: &'a Row, seed: u64, thread: u64) -> Draws<'a> {
+        Draws { maker: self, row, random: Random::new(seed), thread, inserted: 0, only: None }
+    }
+
+    /// Says that so many entries were inserted, by one thread.
+    pub fn inserted(&mut self, entries: u64) {
+        self.stored += entries;
+    }
+
+    fn work(&self, row: &Row, seed: u64, count: usize, thread: u64) -> Work {
+        let key_bytes = self.data.key_bytes();
         let (mut keys, mut numbers) = (Vec::with_capacity(count * key_bytes), Vec::with_capacity(count));
         let mut operations = Vec::new();
-        let mut inserted = 0;
-        for _ in 0..count {
-            let mut number = match row.keys {
-                Keys::Uniform => random.below(self.data.entries / threads) * threads + thread,
-                Keys::Absent => self.data.entries + random.below(self.data.entries / threads) * threads + thread,
-                Keys::Zipfian => scatter(self.zipfian.rank(|| random.unit()), self.data.entries),
-                // Of new entries a thread knows its own.
-                Keys::Latest => match self.zipfian.rank(|| random.unit()) {
-                    rank if rank < inserted => self.stored + (inserted - 1 - rank) * threads + thread,
-                    rank => self.stored - 1 - (rank - inserted),
-                },
-            };
+        for (operation, number) in self.draws(row, seed, thread).take(count) {
             if row.mix.len() > 1 || operations.is_empty() {
-                let mut operation = draw(row.mix, &mut random);
-                if operation == Operation::Insert {
-                    number = self.stored + inserted * threads + thread;
-                    inserted += 1;
-                }
-                if let Operation::ScanUpTo(most) = operation {
-                    operation = Operation::Scan { limit: 1 + random.below(most.into()) as u16, reverse: false };
-                }
                 operations.push(operation);
             }
             self.data.push_key(number, &mut keys);
             numbers.push(number);
         }
         Work { key_bytes, keys, numbers, operations }
+    }
+}
+
+/// What a thread does in a row: see [`Maker::draws`].
+pub struct Draws<'a> {
+    maker: &'a Maker,
+    row: &'a Row,
+    random: Random,
+    thread: u64,
+    /// Entries that it has inserted.
+    inserted: u64,
+    /// The operation of a row that has one.
+    only: Option<Operation>,
+}
+
+impl Draws<'_> {
+    /// Entries that it has inserted so far.
+    pub fn inserted(&self) -> u64 {
+        self.inserted
+    }
+
+    fn number(&mut self) -> u64 {
+        let (threads, thread, entries) = (self.row.threads as u64, self.thread, self.maker.data.entries);
+        let (stored, inserted, random) = (self.maker.stored, self.inserted, &mut self.random);
+        let one = |random: &mut Random| random.below(entries / threads) * threads + thread;
+        match self.row.keys {
+            Keys::Uniform => one(random),
+            Keys::Absent => entries + one(random),
+            Keys::HalfAbsent => random.below(2) * entries + one(random),
+            Keys::Zipfian => scatter(self.maker.zipfian.rank(|| random.unit()), entries),
+            // Of new entries a thread knows its own.
+            Keys::Latest => match self.maker.zipfian.rank(|| random.unit()) {
+                rank if rank < inserted => stored + (inserted - 1 - rank) * threads + thread,
+                rank => stored - 1 - (rank - inserted),
+            },
+        }
+    }
+}
+
+impl Iterator for Draws<'_> {
+    type Item = (Operation, u64);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let mut number = self.number();
+        if let Some(only) = self.only {
+            return Some((only, number));
+        }
+        let mut operation = draw(self.row.mix, &mut self.random);
+        if operation == Operation::Insert {
+            number = self.maker.stored + self.inserted * self.row.threads as u64 + self.thread;
+            self.inserted += 1;
+        }
+        if let Operation::ScanUpTo(most) = operation {
+            operation = Operation::Scan { limit: 1 + self.random.below(most.into()) as u16, reverse: false };
+        }
+        if self.row.mix.len() == 1 {
+            self.only = Some(operation);
+        }
+        Some((operation, number))
     }
 }
 

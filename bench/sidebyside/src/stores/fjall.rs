@@ -88,6 +88,37 @@ impl Kind for Fjall {
     }
 }
 
+/// With its defaults.
+pub struct ByDefault;
+
+impl Kind for ByDefault {
+    fn name(&self) -> &'static str {
+        "fjall by default"
+    }
+
+    fn package(&self) -> &'static str {
+        "fjall"
+    }
+
+    fn setup(&self) -> &'static str {
+        "all defaults, among them memtables of 64 MiB, two of which are taken from the memory; the rest of it is its block cache"
+    }
+
+    fn open(&self, _dir: &Path, _place: &Place) -> Box<dyn Store> {
+        unreachable!("{} is only measured with its defaults", self.name())
+    }
+
+    fn open_with_defaults(&self, dir: &Path, memory_bytes: u64) -> Box<dyn Store> {
+        let cache_bytes = memory_bytes.saturating_sub(2 * DEFAULT_MEMTABLE_BYTES).max(memory_bytes / 2);
+        let db = Database::builder(dir).cache_size(cache_bytes).open().expect(WORKS);
+        let keyspace = db.keyspace("measured", KeyspaceCreateOptions::default).expect(WORKS);
+        Box::new(Open { db, keyspace, durability: Durability::Buffered })
+    }
+}
+
+/// The size of its memtables.
+const DEFAULT_MEMTABLE_BYTES: u64 = 64 << 20;
+
 impl Store for Open {
     fn put(&self, key: &[u8], value: &[u8]) {
         self.keyspace.insert(key, value).expect(WORKS);

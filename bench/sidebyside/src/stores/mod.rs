@@ -59,6 +59,12 @@ pub trait Kind {
 
     /// Opens the store in `dir`, which exists, or makes it there.
     fn open(&self, dir: &Path, place: &Place) -> Box<dyn Store>;
+
+    /// The same with its defaults, and nothing given but memory, in bytes; only kinds of
+    /// [`with_defaults`] can.
+    fn open_with_defaults(&self, _dir: &Path, _memory_bytes: u64) -> Box<dyn Store> {
+        unreachable!("{} is not measured with its defaults", self.name())
+    }
 }
 
 /// What all stores are told.
@@ -268,5 +274,15 @@ pub fn writing(policies: &[String]) -> Vec<Box<dyn Kind>> {
     #[cfg(feature = "leveldb")]
     kinds.push(Box::new(leveldb::LevelDb));
     kinds.push(Box::new(fjall::Fjall));
+    kinds
+}
+
+/// The stores that are measured with their defaults, in the order of a round.
+pub fn with_defaults() -> Vec<Box<dyn Kind>> {
+    let mut kinds: Vec<Box<dyn Kind>> = vec![Box::new(tamarack::Tamarack::by_default())];
+    #[cfg(feature = "rocksdb")]
+    kinds.extend(rocksdb::by_default());
+    kinds.push(Box::new(fjall::ByDefault));
+    kinds.push(Box::new(redb::ByDefault));
     kinds
 }

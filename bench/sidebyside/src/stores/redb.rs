@@ -72,6 +72,39 @@ impl Kind for Redb {
     }
 }
 
+/// With its defaults.
+pub struct ByDefault;
+
+impl Kind for ByDefault {
+    fn name(&self) -> &'static str {
+        "redb by default"
+    }
+
+    fn package(&self) -> &'static str {
+        "redb"
+    }
+
+    fn setup(&self) -> &'static str {
+        "all defaults; its cache has all of the memory. A put is a write transaction of its own with `Durability::None`, and every 100,000th is synced: with its default, a sync for each, it would be compared with what others do not do"
+    }
+
+    fn has_one_shape(&self) -> bool {
+        true
+    }
+
+    fn open(&self, _dir: &Path, _place: &Place) -> Box<dyn Store> {
+        unreachable!("{} is only measured with its defaults", self.name())
+    }
+
+    fn open_with_defaults(&self, dir: &Path, memory_bytes: u64) -> Box<dyn Store> {
+        let db = Builder::new().set_cache_size(memory_bytes as usize).create(dir.join("redb")).expect(WORKS);
+        let (commits, latest) = (AtomicU64::new(0), RwLock::default());
+        let open = Open { db, durability: Durability::Buffered, batch: None, commits, latest };
+        open.commit(&[], Durability::Sync);
+        Box::new(open)
+    }
+}
+
 impl Open {
     fn commit(&self, entries: &[(&[u8], &[u8])], durability: Durability) {
         let mut transaction = self.db.begin_write().expect(WORKS);

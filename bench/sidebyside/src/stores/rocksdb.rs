@@ -153,6 +153,63 @@ impl RocksDb {
     }
 }
 
+/// With its defaults.
+struct ByDefault {
+    name: &'static str,
+    setup: &'static str,
+    /// A block cache that has what the memtables leave of the memory; its own default otherwise.
+    has_cache: bool,
+}
+
+/// The size of its memtables.
+const DEFAULT_MEMTABLE_BYTES: u64 = 64 << 20;
+
+pub(super) fn by_default() -> Vec<Box<dyn Kind>> {
+    let with_cache = ByDefault {
+        name: "rocksdb by default",
+        setup: "all defaults, among them memtables of 64 MiB, two of which are taken from the memory, and no filters; the rest of the memory is its block cache (LRU)",
+        has_cache: true,
+    };
+    let untouched = ByDefault {
+        name: "rocksdb untouched",
+        setup: "all defaults, also its block cache of 32 MiB; the page cache has the rest of the memory",
+        has_cache: false,
+    };
+    vec![Box::new(with_cache), Box::new(untouched)]
+}
+
+impl Kind for ByDefault {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn package(&self) -> &'static str {
+        "librocksdb-sys"
+    }
+
+    fn setup(&self) -> &'static str {
+        self.setup
+    }
+
+    fn open(&self, _dir: &Path, _place: &Place) -> Box<dyn Store> {
+        unreachable!("{} is only measured with its defaults", self.name)
+    }
+
+    fn open_with_defaults(&self, dir: &Path, memory_bytes: u64) -> Box<dyn Store> {
+        let mut options = Options::default();
+        options.create_if_missing(true);
+        if self.has_cache {
+            let cache_bytes = memory_bytes.saturating_sub(2 * DEFAULT_MEMTABLE_BYTES).max(memory_bytes / 2);
+            let mut tables = BlockBasedOptions::default();
+            tables.set_block_cache(&Cache::new_lru_cache(cache_bytes as usize));
+            options.set_block_based_table_factory(&tables);
+        }
+        let db = DB::open(&options, dir).expect(WORKS);
+        let (read, write, shape) = (ReadOptions::default(), WriteOptions::default(), Shape::Default);
+        Box::new(Open { db, read, write, shape, universal: false, counts: false })
+    }
+}
+
 impl Store for Open {
     fn put(&self, key: &[u8], value: &[u8]) {
         self.db.put_opt(key, value, &self.write).expect(WORKS);

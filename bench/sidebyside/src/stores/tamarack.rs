@@ -19,6 +19,11 @@ impl Tamarack {
         Self { name: "tamarack", policy: None, late_memtables_max: None }
     }
 
+    /// With its defaults.
+    pub fn by_default() -> Self {
+        Self { name: DEFAULT, ..Self::new() }
+    }
+
     /// A variant that is named after its policy, or `POLICY late=MEMTABLES`. Names live as long as
     /// the program: there are few.
     pub fn with_policy(words: &str) -> Self {
@@ -30,6 +35,9 @@ impl Tamarack {
 
 const WORKS: &str = "tamarack works";
 
+/// The name of the one with its defaults.
+const DEFAULT: &str = "tamarack by default";
+
 impl Kind for Tamarack {
     fn name(&self) -> &'static str {
         self.name
@@ -40,6 +48,9 @@ impl Kind for Tamarack {
     }
 
     fn setup(&self) -> &'static str {
+        if self.name == DEFAULT {
+            return "`Options::new().memory_bytes(MEMORY)`: policy `auto`; memtables, filters, indexes and cache within that memory";
+        }
         "`leveling:T=10`, or `tiering:T=100`; filters `blocked:bits=10,allocation=monkey` (Bloom filters within a cache line, 10 bits for each entry of the tree, shared out among its runs) in memory beside the cache, indexes as well, up to a quarter of the cache, and beyond that in it; \
          up to three immutable memtables; `get` with borrowed values; scans with `limit`, `next_lent` and `next_back_lent`; two background threads; durability `Buffered`"
     }
@@ -77,6 +88,10 @@ impl Kind for Tamarack {
         let memory_bytes = place.cache_bytes + place.filter_bytes() + MEMTABLES * place.buffer_bytes + (256 << 20);
         let options = Options::new().memory_bytes(memory_bytes).durability(durability);
         Box::new(options.compression(compression).threads(2).advanced(advanced).open(dir).expect(WORKS))
+    }
+
+    fn open_with_defaults(&self, dir: &Path, memory_bytes: u64) -> Box<dyn Store> {
+        Box::new(Options::new().memory_bytes(memory_bytes).open(dir).expect(WORKS))
     }
 }
 
