@@ -8,6 +8,7 @@
 //! | [`controller`] | the same, for a tree in use, when it pays | time of the operations to come |
 //! | [`read_merge`] | runs of a tree in use to become one because they are read | time of the operations to come |
 //! | [`guard`] | a list of designs | worst cost over workloads near the expected one |
+//! | [`pareto`] | a list of designs | two costs at once: the trade-offs between them |
 //!
 //! A paper's search is a module of its own, with the paper's costs and the paper's choices alone,
 //! so that its results can be reproduced by name. The union search predicts its costs by
@@ -19,5 +20,6 @@ pub mod controller;
 pub mod guard;
 pub mod monkey;
 pub mod read_merge;
+pub mod pareto;
 pub mod smoose;
 pub mod union;
