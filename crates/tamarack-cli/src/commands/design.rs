@@ -13,7 +13,7 @@ use tamarack_model::filter::FilterChoice;
 use tamarack_model::navigator::union::{Bounds, Limits, Request};
 use tamarack_model::policy::{self, DATA_MAX};
 use tamarack_model::prediction::{Length, Prediction, Question, Writes, predict};
-use tamarack_model::simulate::{Pace, Seen};
+use tamarack_model::simulate::{FullSpeed, Pace, Seen, Threads};
 use tamarack_model::workload::Workload;
 use tamarack_model::{BUFFER_MAX, Bytes};
 
@@ -36,8 +36,11 @@ The tree is simulated: it is loaded with all entries, each key once, then writte
 until as much has been flushed as the last level but one takes twice. `mean`, `least`
 and `most` are over the moments after flushes of that phase. Keys are put again, each
 as likely, unless --inserts or --skew say otherwise; without updates in the workload,
-the tree is at rest after its load. `full tree` is the same for a tree that is as full
-as its shape allows. Read amplification is given for three operations, without a cache:
+the tree is at rest after its load. Compactions end before the next flush. `full speed`
+is the mean beside a thread that puts as fast as write throttling lets it, on the device
+and a machine of --cores: compactions are late then, so that there are more runs, and
+less is written. `full tree` is the same for a tree that is as full as its shape allows.
+Read amplification is given for three operations, without a cache:
   zero-result lookup  block reads of a lookup whose key does not exist
   existing lookup     block reads of a lookup whose key exists, each key as likely
   range seek          block reads up to the first entry of a scan
@@ -129,6 +132,13 @@ fn arguments() -> Vec<Arg> {
             NVME,
             "hdd, ssd, nvme, memory, a file with figures, or a database\nthat has been calibrated\n",
         ),
+        option(
+            "cores",
+            "COUNT",
+            "4",
+            "Processor cores, for costs at full speed: background threads\nare as many, at most 4\n",
+        )
+        .value_parser(value_parser!(u64).range(1..=1024)),
         option("range-entries", "COUNT", "0", "Entries that a scan reads after its first one")
             .value_parser(value_parser!(u64)),
         option("inserts", "SHARE", "0", "Share of updates that put new keys, from 0 to 1").value_parser(parse_share),
@@ -280,10 +290,14 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
     let priced = price(&design, &workload, &device);
     let writes = if workload.updates > 0.0 { Writes::Puts { inserts, theta } } else { Writes::Nothing };
     let scans = [1, number("range-entries").saturating_add(1)];
-    let predicted = predict(
-        &design,
-        &Question { writes, scans: &scans, digits: 256.0, length: Length::Turnovers(2.0), pace: Pace::Settled },
-    );
+    let question =
+        Question { writes, scans: &scans, digits: 256.0, length: Length::Turnovers(2.0), pace: Pace::Settled };
+    let predicted = predict(&design, &question);
+    let full_speed = (1..=FULL_SPEED_FLUSHES_MAX).contains(&predicted.flushes).then(|| {
+        let threads = Threads::of_cores(number("cores") as usize);
+        let pace = Pace::AtFullSpeed(FullSpeed::of(&device, entry_bytes as f64, threads));
+        predict(&design, &Question { pace, ..question })
+    });
     // Of a design that was found, with its cache.
     let seconds_per_op = match &answer {
         Some(answer) => answer.best.seconds_per_op,
@@ -297,10 +311,18 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
         show_bytes(entry_bytes),
         show_bytes(data.0)
     );
-    let costs = costs(&priced, &predicted, seconds_per_op);
+    let costs = costs(&priced, (&predicted, full_speed.as_ref()), seconds_per_op);
     let mut text = format!("{heading}\n\n{}\n\n{costs}", levels(&priced, entry_bytes));
     let mut object = object(&policy.to_string(), device_name, &priced);
-    object.insert("predicted".to_owned(), prediction(&predicted, seconds_per_op));
+    let mut means = prediction(&predicted);
+    means.insert("seconds_per_op".to_owned(), seconds_per_op.into());
+    means.insert("throughput_per_s".to_owned(), (1.0 / seconds_per_op).into());
+    if let Some(full_speed) = &full_speed {
+        let mut members = prediction(full_speed);
+        members.insert("put_bytes_per_s".to_owned(), full_speed.put_bytes_per_second.into());
+        means.insert("full_speed".to_owned(), Value::Object(members));
+    }
+    object.insert("predicted".to_owned(), Value::Object(means));
     if let Some(answer) = answer {
         let other = search::what_if_text(&answer, &what_if);
         text = format!("{}{other}\n\n{text}", search::text(&answer, &stores));
@@ -334,23 +356,30 @@ fn levels(priced: &Priced, entry_bytes: u64) -> String {
     table(&rows)
 }
 
+/// The most flushes after which costs at full speed are predicted: a second or two.
+const FULL_SPEED_FLUSHES_MAX: u64 = 20_000;
+
 /// The memory, a line for each cost, and what the workload takes.
-fn costs(priced: &Priced, predicted: &Prediction, seconds_per_op: f64) -> String {
+fn costs(priced: &Priced, (predicted, full_speed): (&Prediction, Option<&Prediction>), seconds_per_op: f64) -> String {
     let Cost { zero_result_reads, existing_reads, range_seeks, update_writes, space_amplification, .. } = priced.cost;
     let filters = (priced.filter_bits / 8.0).ceil() as u64;
-    let over = |name: &str, seen: Seen, full: f64, unit: &str| {
-        let numbers = [seen.mean(), seen.least, seen.most, full].map(significant);
-        [name.to_owned()].into_iter().chain(numbers).chain([unit.to_owned()]).collect()
+    let at_full_speed =
+        |of: &dyn Fn(&Prediction) -> f64| full_speed.map_or_else(String::new, |found| significant(of(found)));
+    let over = |name: &str, of: &dyn Fn(&Prediction) -> Seen, full: f64, unit: &str| {
+        let seen = of(predicted);
+        let [mean, least, most, full] = [seen.mean(), seen.least, seen.most, full].map(significant);
+        vec![name.to_owned(), mean, least, most, at_full_speed(&|found| of(found).mean()), full, unit.to_owned()]
     };
     let blank = String::new();
     let [written, full] = [predicted.write_amplification, update_writes].map(significant);
+    let fast = at_full_speed(&|found| found.write_amplification);
     let rows = [
-        ["", "mean", "least", "most", "full tree", ""].map(str::to_owned).to_vec(),
-        over("zero-result lookup", predicted.zero_result_reads, zero_result_reads, "block reads"),
-        over("existing lookup", predicted.existing_reads, existing_reads, "block reads"),
-        over("range seek", predicted.scan_reads[0], range_seeks, "block reads"),
-        vec!["update".to_owned(), written, blank.clone(), blank, full, "write amplification".to_owned()],
-        over("space", predicted.space_amplification, space_amplification, "space amplification"),
+        ["", "mean", "least", "most", "full speed", "full tree", ""].map(str::to_owned).to_vec(),
+        over("zero-result lookup", &|found| found.zero_result_reads, zero_result_reads, "block reads"),
+        over("existing lookup", &|found| found.existing_reads, existing_reads, "block reads"),
+        over("range seek", &|found| found.scan_reads[0], range_seeks, "block reads"),
+        vec!["update".to_owned(), written, blank.clone(), blank, fast, full, "write amplification".to_owned()],
+        over("space", &|found| found.space_amplification, space_amplification, "space amplification"),
     ];
     let flushes = match predicted.flushes {
         0 => "a tree at rest after its load".to_owned(),
@@ -362,16 +391,21 @@ fn costs(priced: &Priced, predicted: &Prediction, seconds_per_op: f64) -> String
         significant(seconds_per_op * 1e6),
         grouped((1.0 / seconds_per_op) as u64)
     );
-    let lines = [("memory", memory), ("predicted", flushes), ("workload", time)];
-    format!("{}\n\n{}", table(&rows), lines.map(|(name, value)| format!("{name:<20}{value}")).join("\n"))
+    let mut lines = vec![("memory", memory), ("predicted", flushes), ("workload", time)];
+    if let Some(found) = full_speed {
+        let rate = show_bytes(found.put_bytes_per_second as u64);
+        lines.push(("full speed", format!("a writer at full speed puts {rate} of entries a second")));
+    }
+    let lines: Vec<String> = lines.into_iter().map(|(name, value)| format!("{name:<20}{value}")).collect();
+    format!("{}\n\n{}", table(&rows), lines.join("\n"))
 }
 
-fn prediction(predicted: &Prediction, seconds_per_op: f64) -> Value {
+fn prediction(predicted: &Prediction) -> serde_json::Map<String, Value> {
     let over = |seen: Seen| {
         let members = [("mean", seen.mean().into()), ("least", seen.least.into()), ("most", seen.most.into())];
         Value::Object(json::object(members))
     };
-    Value::Object(json::object([
+    json::object([
         ("flushes", predicted.flushes.into()),
         ("zero_result_reads", over(predicted.zero_result_reads)),
         ("existing_reads", over(predicted.existing_reads)),
@@ -381,9 +415,7 @@ fn prediction(predicted: &Prediction, seconds_per_op: f64) -> Value {
         ("space_amplification", over(predicted.space_amplification)),
         ("runs", over(predicted.runs)),
         ("filter_bits_per_entry", over(predicted.filter_bits_per_entry)),
-        ("seconds_per_op", seconds_per_op.into()),
-        ("throughput_per_s", (1.0 / seconds_per_op).into()),
-    ]))
+    ])
 }
 
 fn object(policy: &str, device: &str, priced: &Priced) -> serde_json::Map<String, Value> {
@@ -494,7 +526,7 @@ mod tests {
         for part in [
             "leveling:T=10, none: 100,000,000 entries of 100 B, 9.3 GiB",
             "level 3    31.2 GiB  335,544,320  10.00",
-            "mean  least   most  full tree",
+            "mean  least   most  full speed  full tree",
             "3.000  block reads",
             "13.60  write amplification",
             "1.110  space amplification",
@@ -556,6 +588,26 @@ mod tests {
         let inserts = priced(&[&words[..], &["--inserts", "1"]].concat());
         let space = |found: &Value| found["predicted"]["space_amplification"]["most"].as_f64().expect("a number");
         assert!(space(&found) > 1.1 && (space(&inserts) - 1.0).abs() < 1e-6, "{inserts}");
+    }
+
+    /// Beside a writer at full speed on a slow device lookups meet more runs, and no more is
+    /// written; with a faster device and more cores writers are faster. A tree at rest has none.
+    #[test]
+    fn full_speed() {
+        let words = ["--entries", "3000000", "--buffer", "1MiB", "--policy", "leveling:T=5", "--filter", "none"];
+        let of = |more: &[&str]| priced(&[&words[..], more].concat())["predicted"].clone();
+        let found = of(&["--device", "hdd"]);
+        let mean = |found: &Value, name: &str| found[name]["mean"].as_f64().expect("a number");
+        let fast = &found["full_speed"];
+        assert!(mean(fast, "range_seeks") > mean(&found, "range_seeks") + 1.0, "{found}");
+        let writes = |found: &Value| found["update_writes"].as_f64().expect("a number");
+        assert!(writes(fast) <= 1.02 * writes(&found), "{found}");
+        let rate = |found: &Value| found["full_speed"]["put_bytes_per_s"].as_f64().expect("a number");
+        let rates = [&["--device", "hdd"][..], &["--cores", "1"], &["--cores", "4"]].map(|more| rate(&of(more)));
+        assert!(rates.is_sorted_by(|slower, faster| 1.2 * slower < *faster), "{rates:?}");
+        assert_eq!(of(&["--workload", "existing=1"]).get("full_speed"), None);
+        let said = run_ok(&[&["design"], &words[..]].concat());
+        assert!(said.contains("a writer at full speed puts"), "{said}");
     }
 
     /// A search names a design that the same command prices, and keeps its bounds.
