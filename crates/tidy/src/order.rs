@@ -178,6 +178,7 @@ const LAYERS: &[Layer] = &[
             "planner",
             "occupancy",
             "shape",
+            "tables",
             "workload",
             "device",
             "units",

@@ -27,7 +27,8 @@ use clap::ArgMatches;
 use serde_json::{Map, Value};
 use tamarack_model::design::{Design, price};
 use tamarack_model::navigator::union::Request;
-use tamarack_model::prediction::Effort;
+use tamarack_model::prediction::{Effort, Length, Prediction, Question, Writes, predict};
+use tamarack_model::simulate::{FullSpeed, Pace, Threads};
 
 use self::compare::Comparison;
 use self::given::Given;
@@ -51,8 +52,11 @@ The tree is simulated: it is loaded with all entries, each key once, then writte
 until as much has been flushed as the last level but one takes twice. `mean`, `least`
 and `most` are over the moments after flushes of that phase. Keys are put again, each
 as likely, unless --inserts or --skew say otherwise; without updates in the workload,
-the tree is at rest after its load. `full tree` is the same for a tree that is as full
-as its shape allows. Read amplification is given for three operations, without a cache:
+the tree is at rest after its load. Compactions end before the next flush. `full speed`
+is the mean beside a thread that puts as fast as write throttling lets it, on the device
+and a machine of --cores: compactions are late then, so that there are more runs, and
+less is written. `full tree` is the same for a tree that is as full as its shape allows.
+Read amplification is given for three operations, without a cache:
   zero-result lookup  block reads of a lookup whose key does not exist
   existing lookup     block reads of a lookup whose key exists, each key as likely
   range seek          block reads up to the first entry of a scan
@@ -157,16 +161,33 @@ fn one_design(request: &DesignRequest, search: Option<&Search>) -> (String, Map<
     let priced = price(&design, &workload, &device);
     let heading = format!("{}, {}: {}", found.policy, found.filter_specification, request.data());
     let levels = text::levels(&priced, entry_bytes);
-    let costs = text::costs(&priced, &found.prediction, found.seconds_per_op);
+    let full_speed = full_speed(&design, &found.prediction, request);
+    let costs = text::costs(&priced, (&found.prediction, full_speed.as_ref()), found.seconds_per_op);
     let mut text = format!("{heading}\n\n{levels}\n\n{costs}");
     let mut object = object::object(&found.policy.to_string(), &request.device_name, &priced);
-    object.insert("predicted".to_owned(), object::prediction(&found.prediction, found.seconds_per_op));
+    let predictions = object::predictions(&found.prediction, full_speed.as_ref(), found.seconds_per_op);
+    object.insert("predicted".to_owned(), predictions);
     if let Some(search) = search {
         text = format!("{}\n\n{text}", search.text());
         object["memory"]["cache_bytes"] = (found.split.cache as u64).into();
         search.add_to(&mut object);
     }
     (text, object)
+}
+
+/// The most flushes after which costs at full speed are predicted: a second or two.
+const FULL_SPEED_FLUSHES_MAX: u64 = 20_000;
+
+/// The costs beside a writer at full speed, if there are writers; `None` after more flushes than
+/// can be predicted soon.
+fn full_speed(design: &Design<'_>, settled: &Prediction, request: &DesignRequest) -> Option<Prediction> {
+    let Request { entry_bytes, workload, inserts, theta, device, .. } = request.setting;
+    (1..=FULL_SPEED_FLUSHES_MAX).contains(&settled.flushes).then(|| {
+        let pace = Pace::AtFullSpeed(FullSpeed::of(&device, entry_bytes as f64, Threads::of_cores(request.cores)));
+        let scans = [1, (workload.range_entries as u64).saturating_add(1)];
+        let writes = Writes::Puts { inserts, theta };
+        predict(design, &Question { writes, scans: &scans, digits: 256.0, length: Length::Turnovers(2.0), pace })
+    })
 }
 
 /// Several designs: those of --compare, after that of --policy if it was given.

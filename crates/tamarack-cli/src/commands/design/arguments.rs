@@ -60,6 +60,13 @@ pub(super) fn arguments() -> Vec<Arg> {
             NVME,
             "hdd, ssd, nvme, memory, a file with figures, or a database\nthat has been calibrated\n",
         ),
+        option(
+            "cores",
+            "COUNT",
+            "4",
+            "Processor cores, for costs at full speed: background threads\nare as many, at most 4\n",
+        )
+        .value_parser(value_parser!(u64).range(1..=1024)),
         option("range-entries", "COUNT", "0", "Entries that a scan reads after its first one")
             .value_parser(value_parser!(u64)),
         option("inserts", "SHARE", "0", "Share of updates that put new keys, from 0 to 1").value_parser(parse_share),

@@ -7,13 +7,26 @@ use tamarack_model::simulate::Seen;
 
 use crate::show::json;
 
+/// The predicted means, with those beside a writer at full speed.
+pub(super) fn predictions(predicted: &Prediction, full_speed: Option<&Prediction>, seconds_per_op: f64) -> Value {
+    let mut means = prediction(predicted);
+    means.insert("seconds_per_op".to_owned(), seconds_per_op.into());
+    means.insert("throughput_per_s".to_owned(), (1.0 / seconds_per_op).into());
+    if let Some(full_speed) = full_speed {
+        let mut members = prediction(full_speed);
+        members.insert("put_bytes_per_s".to_owned(), full_speed.put_bytes_per_second.into());
+        means.insert("full_speed".to_owned(), Value::Object(members));
+    }
+    Value::Object(means)
+}
+
 /// The predicted means, and how they vary.
-pub(super) fn prediction(predicted: &Prediction, seconds_per_op: f64) -> Value {
+fn prediction(predicted: &Prediction) -> Map<String, Value> {
     let over = |seen: Seen| {
         let members = [("mean", seen.mean().into()), ("least", seen.least.into()), ("most", seen.most.into())];
         Value::Object(json::object(members))
     };
-    Value::Object(json::object([
+    json::object([
         ("flushes", predicted.flushes.into()),
         ("zero_result_reads", over(predicted.zero_result_reads)),
         ("existing_reads", over(predicted.existing_reads)),
@@ -23,9 +36,7 @@ pub(super) fn prediction(predicted: &Prediction, seconds_per_op: f64) -> Value {
         ("space_amplification", over(predicted.space_amplification)),
         ("runs", over(predicted.runs)),
         ("filter_bits_per_entry", over(predicted.filter_bits_per_entry)),
-        ("seconds_per_op", seconds_per_op.into()),
-        ("throughput_per_s", (1.0 / seconds_per_op).into()),
-    ]))
+    ])
 }
 
 /// The structure of the tree, and the costs of a full one.

@@ -26,6 +26,8 @@ pub(super) struct DesignRequest {
     pub(super) memory: Option<Bytes>,
     /// The name of the device.
     pub(super) device_name: String,
+    /// The cores of the machine, for costs at full speed.
+    pub(super) cores: usize,
     /// The design of --policy, --filter and --buffer; `None` if the best one is to be found.
     pub(super) design: Option<NamedDesign>,
     /// The filter and the memtable of designs that name no others.
@@ -135,6 +137,7 @@ impl DesignRequest {
             setting,
             memory,
             device_name,
+            cores: given.value::<u64>("cores") as usize,
             design,
             filter,
             buffer,

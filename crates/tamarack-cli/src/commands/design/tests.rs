@@ -63,7 +63,7 @@ fn for_people() {
     for part in [
         "leveling:T=10, none: 100,000,000 entries of 100 B, 9.3 GiB",
         "level 3    31.2 GiB  335,544,320  10.00",
-        "mean  least   most  full tree",
+        "mean  least   most  full speed  full tree",
         "3.000  block reads",
         "13.60  write amplification",
         "1.110  space amplification",
@@ -124,6 +124,26 @@ fn means() {
     let inserts = priced(&[&words[..], &["--inserts", "1"]].concat());
     let space = |found: &Value| found["predicted"]["space_amplification"]["most"].as_f64().expect("a number");
     assert!(space(&found) > 1.1 && (space(&inserts) - 1.0).abs() < 1e-6, "{inserts}");
+}
+
+/// Beside a writer at full speed on a slow device lookups meet more runs, and no more is
+/// written; with a faster device and more cores writers are faster. A tree at rest has none.
+#[test]
+fn full_speed() {
+    let words = ["--entries", "3000000", "--buffer", "1MiB", "--policy", "leveling:T=5", "--filter", "none"];
+    let of = |more: &[&str]| priced(&[&words[..], more].concat())["predicted"].clone();
+    let found = of(&["--device", "hdd"]);
+    let mean = |found: &Value, name: &str| found[name]["mean"].as_f64().expect("a number");
+    let fast = &found["full_speed"];
+    assert!(mean(fast, "range_seeks") > mean(&found, "range_seeks") + 1.0, "{found}");
+    let writes = |found: &Value| found["update_writes"].as_f64().expect("a number");
+    assert!(writes(fast) <= 1.02 * writes(&found), "{found}");
+    let rate = |found: &Value| found["full_speed"]["put_bytes_per_s"].as_f64().expect("a number");
+    let rates = [&["--device", "hdd"][..], &["--cores", "1"], &["--cores", "4"]].map(|more| rate(&of(more)));
+    assert!(rates.is_sorted_by(|slower, faster| 1.2 * slower < *faster), "{rates:?}");
+    assert_eq!(of(&["--workload", "existing=1"]).get("full_speed"), None);
+    let said = run_ok(&[&["design"], &words[..]].concat());
+    assert!(said.contains("a writer at full speed puts"), "{said}");
 }
 
 /// A search names a design that the same command prices, and keeps its bounds.

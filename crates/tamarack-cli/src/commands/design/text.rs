@@ -27,23 +27,32 @@ pub(super) fn levels(priced: &Priced, entry_bytes: u64) -> String {
     table(&rows)
 }
 
-/// The memory, a line for each cost, and what the workload takes.
-pub(super) fn costs(priced: &Priced, predicted: &Prediction, seconds_per_op: f64) -> String {
+/// The memory, a line for each cost, and what the workload takes. The second prediction is that
+/// beside a writer at full speed.
+pub(super) fn costs(
+    priced: &Priced,
+    (predicted, full_speed): (&Prediction, Option<&Prediction>),
+    seconds_per_op: f64,
+) -> String {
     let Cost { zero_result_reads, existing_reads, range_seeks, update_writes, space_amplification, .. } = priced.cost;
     let filters = (priced.filter_bits / 8.0).ceil() as u64;
-    let over = |name: &str, seen: Seen, full: f64, unit: &str| {
-        let numbers = [seen.mean(), seen.least, seen.most, full].map(significant);
-        [name.to_owned()].into_iter().chain(numbers).chain([unit.to_owned()]).collect()
+    let at_full_speed =
+        |of: &dyn Fn(&Prediction) -> f64| full_speed.map_or_else(String::new, |found| significant(of(found)));
+    let over = |name: &str, of: &dyn Fn(&Prediction) -> Seen, full: f64, unit: &str| {
+        let seen = of(predicted);
+        let [mean, least, most, full] = [seen.mean(), seen.least, seen.most, full].map(significant);
+        vec![name.to_owned(), mean, least, most, at_full_speed(&|found| of(found).mean()), full, unit.to_owned()]
     };
     let blank = String::new();
     let [written, full] = [predicted.write_amplification, update_writes].map(significant);
+    let fast = at_full_speed(&|found| found.write_amplification);
     let rows = [
-        ["", "mean", "least", "most", "full tree", ""].map(str::to_owned).to_vec(),
-        over("zero-result lookup", predicted.zero_result_reads, zero_result_reads, "block reads"),
-        over("existing lookup", predicted.existing_reads, existing_reads, "block reads"),
-        over("range seek", predicted.scan_reads[0], range_seeks, "block reads"),
-        vec!["update".to_owned(), written, blank.clone(), blank, full, "write amplification".to_owned()],
-        over("space", predicted.space_amplification, space_amplification, "space amplification"),
+        ["", "mean", "least", "most", "full speed", "full tree", ""].map(str::to_owned).to_vec(),
+        over("zero-result lookup", &|found| found.zero_result_reads, zero_result_reads, "block reads"),
+        over("existing lookup", &|found| found.existing_reads, existing_reads, "block reads"),
+        over("range seek", &|found| found.scan_reads[0], range_seeks, "block reads"),
+        vec!["update".to_owned(), written, blank.clone(), blank, fast, full, "write amplification".to_owned()],
+        over("space", &|found| found.space_amplification, space_amplification, "space amplification"),
     ];
     let flushes = match predicted.flushes {
         0 => "a tree at rest after its load".to_owned(),
@@ -55,6 +64,11 @@ pub(super) fn costs(priced: &Priced, predicted: &Prediction, seconds_per_op: f64
         significant(seconds_per_op * 1e6),
         grouped((1.0 / seconds_per_op) as u64)
     );
-    let lines = [("memory", memory), ("predicted", flushes), ("workload", time)];
-    format!("{}\n\n{}", table(&rows), lines.map(|(name, value)| format!("{name:<20}{value}")).join("\n"))
+    let mut lines = vec![("memory", memory), ("predicted", flushes), ("workload", time)];
+    if let Some(found) = full_speed {
+        let rate = show_bytes(found.put_bytes_per_second as u64);
+        lines.push(("full speed", format!("a writer at full speed puts {rate} of entries a second")));
+    }
+    let lines: Vec<String> = lines.into_iter().map(|(name, value)| format!("{name:<20}{value}")).collect();
+    format!("{}\n\n{}", table(&rows), lines.join("\n"))
 }
