@@ -239,7 +239,7 @@ fn trees_of_real_keys_with_deletes() {
             );
         }
     }
-    assert!(due > 10, "{due} times");
+    assert!(due > 0, "no tombstones were due");
 }
 
 /// By hand: a queue of deleted keys, and what stretches of writes leave.
