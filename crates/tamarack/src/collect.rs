@@ -56,7 +56,7 @@ impl MemoryStats {
 impl Stats {
     pub(crate) fn of(engine: &Engine) -> Self {
         let background = engine.scheduler.background();
-        let BackgroundSnapshot { policy, shape, state, jobs, paused, speed, late, space_bound, tree_filter: _ } =
+        let BackgroundSnapshot { policy, shape: _, state, jobs, paused, speed, late, space_bound, tree_filter: _ } =
             &background;
         let counters = &engine.counters;
         let debt = jobs.iter().map(|job| job.left).sum();
@@ -69,7 +69,7 @@ impl Stats {
         Self {
             policy: policy.to_string(),
             decisions: engine.controller.as_ref().map_or_else(Vec::new, |controller| controller.decisions()),
-            memtable_capacity_bytes: shape.buffer().0,
+            memtable_capacity_bytes: engine.commits.memtable_bytes(),
             memtables: state
                 .memtables()
                 .map(|memtable| MemtableStats {

@@ -461,6 +461,13 @@ impl Db {
         self.engine.redesign.set_filter(parse_filter(specification)?)
     }
 
+    /// Returns the specification of the filters that are chosen.
+    #[cfg(feature = "internals")]
+    #[doc(hidden)]
+    pub fn chosen_filter(&self) -> String {
+        self.engine.scheduler.filters().chosen().to_string()
+    }
+
     /// Returns the last changes of the design that the navigator has made, each in a line: the
     /// design before and after it, the operations that it followed from, the predicted times, and
     /// what the change was expected to take. They are stored with the design. Empty unless the

@@ -15,8 +15,9 @@
 //! compactions are paused.
 //!
 //! The worker sleeps for a second while there are operations, and up to a minute while there are
-//! none. A search takes some tenths of a second of its thread, which gives way to others. It ends
-//! early when the database is closed.
+//! none. What begins then wakes it: a sampled lookup or seek, which is one of 64, and a full
+//! memtable ring an alarm (`IdleAlarm`). A search takes some tenths of a second of its thread,
+//! which gives way to others. It ends early when the database is closed.
 //!
 //! Where the design stays, runs of the tree are merged if reads repay that
 //! ([`tamarack_model::navigator::read_merge`]).
@@ -65,7 +66,11 @@ const LOOK: Duration = Duration::from_secs(1);
 /// The same after a long time without operations.
 const LOOK_MAX: Duration = Duration::from_secs(64);
 
-/// The same for designs at random.
+/// From this time on between looks, operations wake the worker. Those that begin earlier are
+/// noticed soon.
+const ALARM_MIN: Duration = Duration::from_secs(4);
+
+/// The same as [`LOOK`] for designs at random.
 const LOOK_AT_RANDOM: Duration = Duration::from_micros(300);
 
 /// Searches take at most one part in this many and one of the time.
@@ -137,6 +142,7 @@ struct ControllerState {
     seen: Option<[Observed; 2]>,
     /// The time between looks, as of late.
     pause: Duration,
+    looked_at: Duration,
     look_at: Duration,
     /// No search begins before.
     search_at: Duration,
@@ -159,6 +165,7 @@ impl Controller {
     /// # Panics
     /// If it is set already.
     pub(crate) fn set_worker(&self, worker: Arc<dyn Worker>) {
+        self.parts.tree.lookups.idle_alarm().set_worker(worker.clone());
         assert!(self.worker.set(worker).is_ok(), "the worker of the controller is set already");
     }
 
@@ -267,7 +274,7 @@ impl Controller {
         let (shape, runs) = reads::runs(&self.parts.scheduler)?;
         let reads = Reads {
             workload: decision.workload,
-            operations: decision.operations,
+            operations: decision.expected,
             hits: decision.before.block_hits,
             filter: decision.before.filter,
             entry_bytes: decision.before.work.entry_bytes as u64,
@@ -328,14 +335,18 @@ impl Controller {
         if env.random() % 3 == 0 {
             scheduler.request_reshape();
         }
-        redesign.choose(present, &next, "at random".to_owned()).map(drop)
+        if next == *present {
+            return Ok(());
+        }
+        let why = words::at_random(scheduler.decisions().last().map(String::as_str));
+        redesign.choose(present, &next, &words::line(present, &next, &why)).map(drop)
     }
 
     /// Returns false if the design has changed since it was looked at, so that nothing was done.
     fn carry_out(&self, decision: &Decision, present: &Chosen) -> Result<bool> {
         let PricedDesign { policy, buffer, filter, .. } = &decision.after;
         let next = Chosen { policy: policy.clone(), memtable_bytes: buffer.0, filter: *filter };
-        self.parts.redesign.choose(present, &next, words::line(decision))
+        self.parts.redesign.choose(present, &next, &words::line(present, &next, &words::reason(decision)))
     }
 }
 
@@ -348,6 +359,7 @@ impl Work for Controller {
         let mut state = self.state.lock();
         let Some(present) = redesign.present() else {
             *state = ControllerState::default();
+            self.parts.tree.lookups.idle_alarm().set(false);
             return Progress::Idle;
         };
         let now = env.now();
@@ -356,12 +368,18 @@ impl Work for Controller {
             drop(self.change_at_random(&present));
             return Progress::IdleUntil(now + LOOK_AT_RANDOM);
         }
+        let alarm = self.parts.tree.lookups.idle_alarm();
+        if state.pause >= ALARM_MIN && !alarm.is_set() {
+            // It has rung.
+            state.look_at = state.look_at.min(state.looked_at + LOOK);
+        }
         if now >= state.look_at {
             if let Err(error) = self.look(&mut state, &present) {
                 // It is decided anew when the next search is due.
                 tracing::warn!(%error, "a change of the design failed");
             }
-            state.look_at = now + state.pause;
+            (state.looked_at, state.look_at) = (now, now + state.pause);
+            alarm.set(state.pause >= ALARM_MIN);
         }
         Progress::IdleUntil(state.look_at)
     }

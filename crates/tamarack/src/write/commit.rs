@@ -399,6 +399,11 @@ impl CommitQueue {
         self.memtable_bytes.store(bytes, Ordering::Relaxed);
     }
 
+    /// Returns the capacity of memtables, in raw bytes.
+    pub fn memtable_bytes(&self) -> u64 {
+        self.memtable_bytes.load(Ordering::Relaxed)
+    }
+
     /// Returns true while writers wait in a write stall.
     pub fn is_stalled(&self) -> bool {
         self.stalled.load(Ordering::Relaxed) > 0
@@ -656,6 +661,7 @@ impl CommitQueue {
             reserve.look();
         }
         self.database.wake_flusher();
+        self.tree.lookups.idle_alarm().ring();
         Ok(())
     }
 

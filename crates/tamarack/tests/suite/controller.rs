@@ -173,6 +173,33 @@ fn only_automatic_policies_change() -> Result<()> {
     Ok(())
 }
 
+/// A database that was idle for long notices within two seconds that it is used again: sampled
+/// lookups and seeks wake the controller, and full memtables.
+#[test]
+fn idle_databases_notice_what_begins() -> Result<()> {
+    for kind in ["lookups", "absent keys", "scans", "puts"] {
+        let env = SimEnv::new(10);
+        let db = options(&env).advanced(advanced(&env).policy("auto:tiering:T=10")).open("/db")?;
+        load(&db)?;
+        look(&env);
+        // Six looks, after 1, 2, 4 … seconds; and one in the midst of the last pause.
+        env.sleep_until(env.now() + Duration::from_secs(140));
+        let decisions = db.stats().decisions.len();
+        let random = &mut Random::new(5);
+        for _ in 0..50_000 {
+            match kind {
+                "lookups" => drop(db.get(key(random.below(ENTRIES)))?),
+                "absent keys" => drop(db.get(key(ENTRIES + random.below(ENTRIES)))?),
+                "scans" => scans(&db, 1)?,
+                _ => db.put(key(random.below(ENTRIES)), [b'v'; 100])?,
+            }
+        }
+        env.sleep_until(env.now() + Duration::from_secs(2));
+        assert_eq!(db.stats().decisions.len(), decisions + 1, "{kind}");
+    }
+    Ok(())
+}
+
 /// Filters and memtables that the user has set stay.
 #[test]
 fn what_is_given_stays() -> Result<()> {

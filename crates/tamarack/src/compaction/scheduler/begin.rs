@@ -90,7 +90,7 @@ impl Scheduler {
                 Next::Compact { plan, request } => self.begin_compaction(schedule, &version, plan, *request),
                 Next::NewShape(shape) => {
                     let policy = schedule.policy().clone();
-                    self.take_shape(schedule, policy, shape.clone())
+                    self.take_shape(schedule, policy, shape.clone(), None)
                 }
             };
             let Err(error) = outcome else { continue };
