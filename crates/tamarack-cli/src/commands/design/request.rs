@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use tamarack_model::filter::FilterChoice;
 use tamarack_model::navigator::monkey::defaults::{self, DefaultDesign};
 use tamarack_model::navigator::union::{Bounds, Limits, PricedDesign, Request, price_with};
-use tamarack_model::policy::{self, DATA_MAX, Policy, ShapeFamily};
+use tamarack_model::policy::{self, DATA_MAX, Policy};
 use tamarack_model::prediction::Effort;
 use tamarack_model::{BUFFER_MAX, Bytes};
 

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use tamarack_model::Bytes;
 use tamarack_model::device::Device;
-use tamarack_model::policy::{self, ShapeFamily};
+use tamarack_model::policy;
 
 use super::arguments::NVME;
 use crate::testing::{TestDir, run, run_ok};
