@@ -61,8 +61,8 @@ fn what_holds_for_any_machine() {
                 }
             });
             let passed = tree.time_at_full_speed() - time;
-            // What the memtable before has left over is less than a step.
-            assert!(passed * speed.offered >= 0.9, "{context}: a memtable in {passed}");
+            // What the memtable before has left over is at most what a step puts, a quarter.
+            assert!(passed * speed.offered >= 0.75, "{context}: a memtable in {passed}");
         }
         assert!(looks >= 8 * memtables, "{context}: {looks} looks");
         tree.settle();
