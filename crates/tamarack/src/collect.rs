@@ -20,6 +20,8 @@
 //! Cost: one pass over all slices. Jobs and the state are read under the scheduler's lock; the pass
 //! is made without it.
 
+use std::collections::BTreeMap;
+
 use crate::compaction::progress::{BackgroundSnapshot, JobProgress};
 use crate::database::Activity;
 use crate::engine::Engine;

@@ -19,7 +19,7 @@
 pub mod controller;
 pub mod guard;
 pub mod monkey;
-pub mod read_merge;
 pub mod pareto;
+pub mod read_merge;
 pub mod smoose;
 pub mod union;

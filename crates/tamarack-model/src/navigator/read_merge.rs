@@ -124,8 +124,7 @@ impl Reads {
         let lookup = |probes, blocks| LookupWork { probes, blocks, hits: self.hits };
         let per_block = range::entries_per_block(self.block_bytes as f64, self.entry_bytes as f64);
         let entries = self.workload.range_entries;
-        let scan =
-            ScanWork { seeks: runs.len() as f64, blocks: entries / per_block, entries, hits: self.hits };
+        let scan = ScanWork { seeks: runs.len() as f64, blocks: entries / per_block, entries, hits: self.hits };
         let work = Work {
             zero_result: lookup(absent_probes, absent_blocks),
             existing: lookup(probes, blocks),

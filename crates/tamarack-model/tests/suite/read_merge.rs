@@ -9,7 +9,9 @@ use tamarack_testing::Random;
 const ENTRY_BYTES: u64 = 100;
 
 fn shape() -> Shape {
-    "buffer 1000000\nlevel 4000000 in 4 runs\nlevel 16000000 in 4 runs\nlevel 64000000 in 4 runs".parse().expect("a shape")
+    "buffer 1000000\nlevel 4000000 in 4 runs\nlevel 16000000 in 4 runs\nlevel 64000000 in 4 runs"
+        .parse()
+        .expect("a shape")
 }
 
 /// Levels 1 to 3 have two runs each.
@@ -34,7 +36,8 @@ fn reads(parts: [f64; 4], operations: f64) -> Reads {
 /// very few for none.
 #[test]
 fn more_reads_merge_further_down() {
-    let through = |operations| read_merge(&shape(), &runs(), &reads([0.0, 0.0, 1.0, 0.0], operations)).map(|merge| merge.through);
+    let through =
+        |operations| read_merge(&shape(), &runs(), &reads([0.0, 0.0, 1.0, 0.0], operations)).map(|merge| merge.through);
     let found: Vec<Option<usize>> = [1e2, 1e4, 1e6, 1e8].map(through).to_vec();
     assert_eq!((found[0], found[3]), (None, Some(3)), "{found:?}");
     assert!(found.is_sorted() && (found.contains(&Some(1)) || found.contains(&Some(2))), "{found:?}");

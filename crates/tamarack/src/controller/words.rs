@@ -12,7 +12,7 @@ use crate::stats::DecisionStats;
 /// The decision for people and for machines.
 pub(super) fn stats(decision: &Decision, merge: Option<&ReadMerge>, now: Duration) -> DecisionStats {
     let Decision { before, after, .. } = decision;
-    let merged = merge.map_or_else(String::new, |merge| format!("; {}", merged(merge)));
+    let merge_words = merge.map_or_else(String::new, |merge| format!("; {}", merged(merge)));
     DecisionStats {
         at_seconds: now.as_secs_f64(),
         is_change: decision.is_change,
@@ -27,7 +27,7 @@ pub(super) fn stats(decision: &Decision, merge: Option<&ReadMerge>, now: Duratio
         op_seconds_before: before.seconds_per_op,
         op_seconds: after.seconds_per_op,
         change_seconds: decision.change_seconds,
-        reason: reason(decision) + &merged,
+        reason: reason(decision) + &merge_words,
     }
 }
 
