@@ -48,6 +48,7 @@ impl MemoryStats {
             pinned_bytes: account.pinned_bytes() + account.bytes(MemoryPart::PinnedMemtables),
             wal_bytes: account.bytes(MemoryPart::Wal),
             tables_bytes: account.bytes(MemoryPart::Tables),
+            transactions_bytes: account.bytes(MemoryPart::Transactions),
         };
         this.total_bytes = this.parts().iter().map(|part| part.1).sum();
         this.over_bytes = this.total_bytes.saturating_sub(this.budget_bytes);

@@ -25,6 +25,8 @@ use crate::repair::{self, Examination, VerifyReport};
 use crate::stats::Stats;
 use crate::write::{Batch, Durability, KEY_BYTES_MAX, Write};
 
+mod transactions;
+
 /// Handle of an open database. Cloning is cheap; all clones are handles of the same database, which
 /// closes when the last one is dropped.
 ///

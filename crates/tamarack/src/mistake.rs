@@ -1,4 +1,5 @@
-//! [`Mistake`]: a planted bug in compactions or lookups, for tests that prove that tests notice it.
+//! [`Mistake`]: a planted bug in compactions, lookups or commits, for tests that prove that tests
+//! notice it.
 //!
 //! Each variant is checked at the one place where the mistake would be made. With the feature
 //! `planted-mistakes`, as in tests, a thread can plant one for itself and for what runs on it, such
@@ -7,7 +8,7 @@
 #[cfg(feature = "planted-mistakes")]
 use std::cell::Cell;
 
-/// A planted bug in a compaction, a flush or a lookup.
+/// A planted bug in a compaction, a flush, a lookup or a commit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mistake {
     /// A handover does not cut the oldest input back.
@@ -60,6 +61,11 @@ pub enum Mistake {
     DecisionKeptThoughUndone,
     /// Memtables take their new size before the edit that sets it, which may fail.
     MemtableResizedEarly,
+    /// A transaction commits although a key that it has looked up was written since it began.
+    KeysNotValidated,
+    /// A transaction commits although a key in a range that it has scanned was written since it
+    /// began.
+    RangesNotValidated,
     /// The controller chooses designs at random, and all the time. No answer may depend on it.
     DesignsAtRandom,
 }

@@ -87,6 +87,7 @@ const LAYERS: &[Layer] = &[
             "options",
             "collect",
             "ingest",
+            "transaction",
             "engine",
             "controller",
             "redesign",
