@@ -3,8 +3,7 @@
 //! Of transactions that are in conflict with each other, one commits: the others have the conflict
 //! because of it. So all together make progress, but one of them alone may lose again and again.
 //! Growing pauses of random length let each of them through: after the first conflicts, others are
-//! likely to pause for as long as a transaction takes. Of eight threads that do nothing but
-//! increment one counter, none needs a third of [`ATTEMPTS_MAX`].
+//! likely to pause for as long as a transaction takes.
 
 use std::sync::Arc;
 use std::time::Duration;
