@@ -20,8 +20,7 @@ impl Confined {
     pub fn new(process: u32, bytes: u64) -> io::Result<Self> {
         const ROOT: &str = "/sys/fs/cgroup";
         let is_first_version = Path::new(ROOT).join("memory").exists();
-        let (parent, limit) =
-            if is_first_version { ("memory", "memory.limit_in_bytes") } else { ("", "memory.max") };
+        let (parent, limit) = if is_first_version { ("memory", "memory.limit_in_bytes") } else { ("", "memory.max") };
         let dir = Path::new(ROOT).join(parent).join(format!("tamarack-defaults-{process}"));
         fs::create_dir(&dir).map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", dir.display())))?;
         let confined = Self(dir);

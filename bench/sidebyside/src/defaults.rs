@@ -198,7 +198,8 @@ fn live(kind: &dyn Kind, plan: &Plan, dir: &Path, round: u64) -> io::Result<Meas
         longest_ns: latencies.percentile_ns(1000),
     };
     let entries = data.entries as f64;
-    let mut phases = vec![of("load", entries, put_s, &latencies), of("load, until settled", entries, settled_s, &latencies)];
+    let mut phases =
+        vec![of("load", entries, put_s, &latencies), of("load, until settled", entries, settled_s, &latencies)];
     phases.iter().for_each(|phase| tell(kind.name(), phase));
     let mut maker = Maker::new(*data);
     for (row, number) in rows().iter().zip(0..) {

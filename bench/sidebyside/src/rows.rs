@@ -103,9 +103,7 @@ impl Maker {
     /// are uniform.
     pub fn slice(&self, row: &Row, seed: u64, operations: usize) -> Vec<Work> {
         let threads = row.threads as u64;
-        (0..threads)
-            .map(|thread| self.work(row, seed * 64 + thread, operations / row.threads, thread))
-            .collect()
+        (0..threads).map(|thread| self.work(row, seed * 64 + thread, operations / row.threads, thread)).collect()
     }
 
     /// Entries to put after a slice in which each thread did `done` operations, so that every slice

@@ -24,6 +24,7 @@ mod data;
 mod draws;
 mod full_speed;
 mod keys;
+mod stream;
 mod writers;
 
 use std::collections::VecDeque;
@@ -43,7 +44,7 @@ pub use draws::{DrawnContent, Keys, Sought};
 pub use full_speed::{FullSpeed, Threads};
 pub use writers::{STEPS, Writers, Writing};
 
-use full_speed::Stream;
+use stream::Stream;
 
 /// The speed of compactions relative to the speed of writers.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -471,10 +472,10 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Begins a merge for reads of the levels down to this one ([`Agenda::merge_for_reads`]) as
-    /// soon as nothing is in progress.
-    pub fn merge_for_reads(&mut self, through: usize) {
-        self.agenda.merge_for_reads(through);
+    /// Begins a compaction for reads of the levels down to this one ([`Agenda::compact_for_reads`])
+    /// as soon as nothing is in progress.
+    pub fn compact_for_reads(&mut self, through: usize) {
+        self.agenda.compact_for_reads(through);
         self.decided.clear();
         self.carry_out();
     }

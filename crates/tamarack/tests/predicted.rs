@@ -21,11 +21,11 @@
 //! | `settled` | flushes and their compactions | all equal, after each flush |
 //! | `settled_with_a_bound_on_space` | compactions for the bound, too | the same |
 //! | `settled_with_deletes` | deletes, reshapes, requests, too | all equal |
-//! | `deletes_by_their_law` | from the design alone: keys put again and deleted | runs, lookups, space, bytes within 5 % |
+//! | `deletes_by_their_law` | from the design: keys put again and deleted | all within 5 % |
 //! | `changes_of_policy` | settled; the policy changes | all equal, after each flush |
 //! | `settled_in_parts` | many tables per run, several workers | runs equal, bytes within 3 % |
 //! | `beside_compactions` | writers at full speed on a slow simulated device | bytes within 15 % |
-//! | `full_speed` | from the machine and the design alone: writers at full speed, late compactions | runs, bytes, rate as stated there |
+//! | `full_speed` | from machine and design: late compactions | runs, bytes, rate as stated there |
 //! | `a_change_beside_writers` | the same; tables of two memtables | at most 15 % more bytes |
 //! | `on_threads` | the same, on the machine's threads | nothing lost; reports the difference |
 //!

@@ -13,10 +13,20 @@ const ROCKSDB: &str = "rocksdb";
 
 /// Markdown.
 pub fn markdown(results: &Results) -> String {
-    let Results { circumstances, entries, key_bytes, value_bytes, memory_bytes, confined_bytes, warm_s, measured_s, .. } =
-        results;
+    let Results {
+        circumstances,
+        entries,
+        key_bytes,
+        value_bytes,
+        memory_bytes,
+        confined_bytes,
+        warm_s,
+        measured_s,
+        ..
+    } = results;
     let data = entries * (*key_bytes + *value_bytes) as u64;
-    let setups = results.engines.iter().map(|engine| format!("* {} ({}): {}.\n", engine.name, engine.version, engine.setup));
+    let setups =
+        results.engines.iter().map(|engine| format!("* {} ({}): {}.\n", engine.name, engine.version, engine.setup));
     format!(
         "# Engines with their defaults, {}\n\n{}* Command: `{}`, {:.0} minutes, rounds: {}.\n{}\n\
          {} entries of {key_bytes} + {value_bytes} bytes ({:.0} MiB) are put in random order, one at a time, by one thread; then each workload runs for {warm_s} s \
@@ -52,7 +62,8 @@ fn phases(results: &Results) -> Vec<&str> {
 
 fn rates(results: &Results) -> String {
     let names: Vec<&str> = results.engines.iter().map(|engine| engine.name.as_str()).collect();
-    let heading: Vec<&str> = ["workload"].into_iter().chain(names.clone()).chain(["times RocksDB", "times the best"]).collect();
+    let heading: Vec<&str> =
+        ["workload"].into_iter().chain(names.clone()).chain(["times RocksDB", "times the best"]).collect();
     let rows: Vec<Vec<String>> = phases(results)
         .into_iter()
         .map(|phase| {
@@ -66,7 +77,8 @@ fn rates(results: &Results) -> String {
                     ratio => times(ratio),
                 })
             };
-            let cells = names.iter().map(|name| rate(name).map_or_else(String::new, |rate| format!("{:.1}", rate / 1e3)));
+            let cells =
+                names.iter().map(|name| rate(name).map_or_else(String::new, |rate| format!("{:.1}", rate / 1e3)));
             let ratios = [ratio(best(&|name| name.starts_with(ROCKSDB))), ratio(best(&|name| name != OWN))];
             [phase.to_owned()].into_iter().chain(cells).chain(ratios).collect()
         })

@@ -33,7 +33,7 @@ use tamarack_model::simulate::{FullSpeed, Pace, Threads};
 use self::compare::Comparison;
 use self::given::Given;
 use self::request::{DesignRequest, NamedDesign, PlotRequest};
-use self::search::Search;
+use self::search::DesignSearch;
 use self::trade_off::TradeOff;
 use crate::files;
 use crate::outcome::{Failure, Outcome};
@@ -127,7 +127,7 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
     let request = DesignRequest::of(&given)?;
     let search = match request.design {
         Some(_) => None,
-        None => Some(Search::new(&request.setting, &request.device_name, request.wants_what_if)?),
+        None => Some(DesignSearch::new(&request.setting, &request.device_name, request.wants_what_if)?),
     };
     let (mut text, mut object) = if request.compared.is_empty() {
         one_design(&request, search.as_ref())
@@ -150,7 +150,7 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
 }
 
 /// The design that was given or found, for people and for programs.
-fn one_design(request: &DesignRequest, search: Option<&Search>) -> (String, Map<String, Value>) {
+fn one_design(request: &DesignRequest, search: Option<&DesignSearch>) -> (String, Map<String, Value>) {
     let Request { entries, entry_bytes, block_bytes, workload, device, .. } = request.setting;
     let found = match (&request.design, search) {
         (Some(design), _) => design.priced(&request.setting, Effort::Full),
@@ -191,7 +191,7 @@ fn full_speed(design: &Design<'_>, settled: &Prediction, request: &DesignRequest
 }
 
 /// Several designs: those of --compare, after that of --policy if it was given.
-fn comparison(request: &DesignRequest, search: Option<&Search>) -> (String, Map<String, Value>) {
+fn comparison(request: &DesignRequest, search: Option<&DesignSearch>) -> (String, Map<String, Value>) {
     let comparison = Comparison::new(request, &asked(request, search));
     let mut text = comparison.text();
     let mut object = json::object([("device", request.device_name.as_str().into()), ("designs", comparison.objects())]);
@@ -202,13 +202,13 @@ fn comparison(request: &DesignRequest, search: Option<&Search>) -> (String, Map<
     (text, object)
 }
 
-fn trade_off(request: &DesignRequest, plot: &PlotRequest, search: Option<&Search>) -> TradeOff {
+fn trade_off(request: &DesignRequest, plot: &PlotRequest, search: Option<&DesignSearch>) -> TradeOff {
     let compared = search.map(|search| search.compared.as_slice());
     TradeOff::new(request, plot.cost, &asked(request, search), compared)
 }
 
 /// The designs that were asked for: that of --policy, or the best one, and those of --compare.
-fn asked(request: &DesignRequest, search: Option<&Search>) -> Vec<NamedDesign> {
+fn asked(request: &DesignRequest, search: Option<&DesignSearch>) -> Vec<NamedDesign> {
     let first = match search {
         Some(search) => Some(NamedDesign::of(&search.answer.best)),
         None => request.design.clone().filter(|_| request.compares_policy || request.compared.is_empty()),

@@ -27,7 +27,8 @@
 //! 4. Did a batch arrive at a level: has the tree outgrown its shape; is the level full; does the
 //!    tree exceed its [bound on space](crate::bound); is garbage due?
 //! 5. Was a run ingested: the same for its level; does it join an older run?
-//! 6. Is nothing in progress, and does a merge for reads still apply ([`Agenda::merge_for_reads`])?
+//! 6. Is nothing in progress, and do reads still repay a compaction
+//!    ([`Agenda::compact_for_reads`])?
 //! 7. Is a memtable ready, and no flush in progress?
 //! 8. Nothing is due or in progress, and nothing has been flushed for a while: does a level not fit
 //!    its shape, or has level 1 more runs than a tree at rest? The caller has the clock, so it asks
@@ -252,8 +253,8 @@ impl Agenda {
         self.runs_expected = self.runs_expected.checked_sub(1).expect("a run was expected");
     }
 
-    /// Reports a change of shape, and perhaps of policy. A reshape restarts at level 1, and a merge
-    /// for reads is forgotten.
+    /// Reports a change of shape, and perhaps of policy. A reshape restarts at level 1, and a
+    /// compaction for reads is forgotten.
     pub fn design_changed(&mut self) {
         self.reads = None;
         if let Some(reshape) = &mut self.reshape {
@@ -283,9 +284,9 @@ impl Agenda {
     }
 
     /// Reports that reads repay one run for the levels down to this one
-    /// ([`read_merge`](crate::navigator::read_merge)). It begins once nothing is in progress, unless
-    /// the level would be full with it by then.
-    pub fn merge_for_reads(&mut self, through: usize) {
+    /// ([`read_compaction`](crate::navigator::read_compaction)). It begins once nothing is in
+    /// progress, unless the level would be full with it by then.
+    pub fn compact_for_reads(&mut self, through: usize) {
         self.reads = Some(through);
     }
 
@@ -325,7 +326,8 @@ impl Agenda {
         !self.arrivals.is_empty()
     }
 
-    /// Returns true if nothing is pending: no arrival, no request, no reshape, no merge for reads.
+    /// Returns true if nothing is pending: no arrival, no request, no reshape, no
+    /// compaction for reads.
     pub fn is_at_rest(&self) -> bool {
         self.arrivals.is_empty() && self.requests.is_empty() && self.reshape.is_none() && self.reads.is_none()
     }

@@ -58,9 +58,9 @@
 //! slots in level 1 than in the next level are no use either: then the runs of level 1 become one.
 //! That writes at most the bytes of a full level 1. Larger levels keep the runs that have slots.
 //!
-//! **Reads.** Runs within their slots may still cost readers more than it would take to merge them.
-//! On [`Occasion::Reads`], which is raised when the model says so, all runs of the levels down to
-//! one become a run of that level, if it is not full with it.
+//! **Reads.** Runs within their slots may still cost readers more than it would take to make them
+//! one. On [`Occasion::Reads`], which is raised when the model says so, all runs of the levels down
+//! to one become a run of that level, if it is not full with it.
 //!
 //! # What the caller guarantees
 //!
@@ -155,7 +155,7 @@ pub fn next_compaction(
         Occasion::Reshape { level } => reshape(shape, &view, level.min(shape.last())),
         Occasion::Ingested { run } => join(shape, occupancy, &view, run),
         Occasion::Rest => rest(shape, &view),
-        Occasion::Reads { through } => merge_for_reads(shape, &view, through.min(shape.last())),
+        Occasion::Reads { through } => compact_for_reads(shape, &view, through.min(shape.last())),
     }
 }
 
@@ -304,7 +304,7 @@ fn rest(shape: &Shape, view: &PlannerView<'_>) -> Option<CompactionPlan> {
 
 /// Compacts the runs of the levels down to this one into one run of it, unless that fills it: then
 /// the run would have to move on at once.
-fn merge_for_reads(shape: &Shape, view: &PlannerView<'_>, through: usize) -> Option<CompactionPlan> {
+fn compact_for_reads(shape: &Shape, view: &PlannerView<'_>, through: usize) -> Option<CompactionPlan> {
     let (mut inputs, mut bytes) = (Vec::new(), 0);
     for level in 1..=through {
         let runs = view.level(level);

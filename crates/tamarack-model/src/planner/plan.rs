@@ -73,7 +73,7 @@ pub enum Cause {
     /// several runs, in more slots than the next level has.
     Rest,
     /// Lookups and scans are expected to save more by fewer runs than these take to be written: the
-    /// [`read_merge`](crate::navigator::read_merge).
+    /// [`read_compaction`](crate::navigator::read_compaction).
     Reads {
         /// The runs of the levels down to this one become one run.
         through: usize,

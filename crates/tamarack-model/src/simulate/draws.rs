@@ -15,15 +15,15 @@
 //!
 //! # Deletes
 //!
-//! Keys may also be deleted ([`Keys::deleting`]), each live one as likely, and put again in the
-//! order in which they were deleted. The deleted keys are a queue of `q` keys. A run has what was
-//! written in one stretch of time, so it also knows the length of the queue when that began:
+//! Keys may also be deleted ([`Keys::deleting`]), each that has a value as likely, and put again in
+//! the order in which they were deleted. The deleted keys are a queue of `q` keys. A run has what
+//! was written in one stretch of time, so it also knows the length of the queue when that began:
 //!
 //! ```text
 //! queue   q ├── deleted before ──┤                    r keys are put again at its front,
 //!                 ├─────── later ───────┤ q + d - r   d keys join it at its end
 //!
-//! keys written   those of n - q live ones that are drawn or deleted, and min(r, q) of the queue
+//! keys written   those of n - q with a value that are drawn or deleted, and min(r, q) of the queue
 //! tombstones     min(d, q + d - r): the deleted keys that are still in the queue
 //! ```
 //!

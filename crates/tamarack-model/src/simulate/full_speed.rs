@@ -30,6 +30,7 @@
 //!
 //! Tests: `tests/suite/full_speed.rs`.
 
+use super::stream::Stream;
 use super::{STEPS, Tree, Writers};
 use crate::device::Device;
 use crate::pace::Pacer;
@@ -129,23 +130,6 @@ impl FullSpeed {
     }
 }
 
-/// What goes on from one memtable to the next.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Stream {
-    /// Content of the active memtable, in memtables.
-    active: f64,
-    /// Memtables put in a unit of time, in the last step; 0 before the first.
-    rate: f64,
-    /// True if writers were delayed in the last step.
-    waits: bool,
-    /// What writers may put beyond the limit, in memtables.
-    credit: f64,
-    /// The workers; 0 if there are none, as compactions are carried out at another pace.
-    pub(super) workers: usize,
-    /// Units of time so far.
-    pub(super) time: f64,
-}
-
 /// Work of a stretch of time.
 struct Worked {
     /// Memtables that the limit lets writers put meanwhile.
@@ -195,8 +179,8 @@ impl Tree<'_> {
         let burst = (late_max as f64 / 2.0).min((buffers as f64 - in_use) / 2.0).max(0.0);
         let credit = if idle > 0.0 { burst } else { credit.min(burst) };
         let let_in = let_in + offered * idle / of_workers;
-        let room = (buffers as f64 + 1.0 - in_use).max(0.0);
-        let allowed = (let_in + credit).min(room);
+        let free = (buffers as f64 + 1.0 - in_use).max(0.0);
+        let allowed = (let_in + credit).min(free);
         let put = (offered * time).min(allowed).min(PUT_MAX);
         let stream = &mut self.stream;
         stream.active += put;
@@ -218,19 +202,19 @@ impl Tree<'_> {
         let (mut left, mut let_in) = (time, 0.0);
         while left > 0.0 {
             let (plan, order) = self.plan(pacer, writers, active, waits);
-            let crew = self.crew(&order, writers.workers);
-            let at_work: usize = crew.iter().map(|(_, workers)| workers).sum();
+            let shares = self.shares(&order, writers.workers);
+            let at_work: usize = shares.iter().map(|(_, workers)| workers).sum();
             // Bytes that one of them copies in a unit of time.
             let each = alone.min(1.0 / at_work.max(1) as f64) * buffer;
             let ends = |&(job, workers): &(usize, usize)| (job, self.unfinished[job].left / (each * workers as f64));
-            let Some((first, ends)) = crew.iter().map(ends).min_by(|a, b| a.1.total_cmp(&b.1)) else {
+            let Some((first, ends)) = shares.iter().map(ends).min_by(|a, b| a.1.total_cmp(&b.1)) else {
                 return Worked { let_in, idle: left };
             };
             let passed = ends.min(left);
             if passed > 0.0 {
                 let_in += plan.share * each * at_work as f64 * passed / buffer;
             }
-            for (job, workers) in crew {
+            for (job, workers) in shares {
                 let copied = each * workers as f64 * passed;
                 self.unfinished[job].left = (self.unfinished[job].left - copied).max(0.0);
             }
@@ -244,19 +228,19 @@ impl Tree<'_> {
 
     /// The jobs that go on, and the workers of each: the most urgent one has as many as it has
     /// parts.
-    fn crew(&self, order: &[usize], workers: usize) -> Vec<(usize, usize)> {
+    fn shares(&self, order: &[usize], workers: usize) -> Vec<(usize, usize)> {
         let mut free = workers;
-        let mut crew = Vec::new();
+        let mut shares = Vec::new();
         for &job in order {
             let bytes = self.unfinished[job].whole as u64;
             let parts = tables::parts(bytes, tables::table_bytes(bytes, TABLE_BYTES_MAX), workers).min(free);
             if parts == 0 {
                 break;
             }
-            crew.push((job, parts));
+            shares.push((job, parts));
             free -= parts;
         }
-        crew
+        shares
     }
 }
 

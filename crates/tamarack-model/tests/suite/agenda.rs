@@ -103,7 +103,7 @@ fn every_pending_matter_ends_the_rest() {
         ("little space left", |agenda| agenda.garbage_is_due(), true),
         ("compaction requested", |agenda| _ = agenda.request(Scope::All), false),
         ("reshape requested", |agenda| agenda.request_reshape(), false),
-        ("reads repay a merge", |agenda| agenda.merge_for_reads(2), false),
+        ("reads repay one run", |agenda| agenda.compact_for_reads(2), false),
         ("database opened", |agenda| *agenda = Agenda::of_opened(), true),
     ];
     for (name, event, is_arrival) in events {

@@ -1,5 +1,5 @@
-//! The rules of the planner (files 1 to 13, and 21) and of the agenda (14 to 20, and 22) as readable
-//! files: `tests/expectations/*.txt`, each a lesson with one tree.
+//! The rules of the planner (files 1 to 13, and 21) and of the agenda (14 to 20, and 22) as
+//! readable files: `tests/expectations/*.txt`, each a lesson with one tree.
 //!
 //! A line that begins with `> ` is a command; its result follows, indented: each compaction with
 //! its cause, then the tree. Comments begin with `#`. With `TAMARACK_REWRITE=1` in the environment
@@ -259,7 +259,7 @@ fn act(tree: &mut Tree<'_>, command: &str, name: &str, rest: &str, out: &mut Str
             tell_decided(tree, out);
         }
         "reads" => {
-            tree.merge_for_reads(rest.trim_start_matches("repay ").parse().expect("a level"));
+            tree.compact_for_reads(rest.trim_start_matches("repay ").parse().expect("a level"));
             tell_decided(tree, out);
             if tree.decided().is_empty() {
                 writeln!(out, "  {}", if tree.agenda().is_at_rest() { "nothing to do" } else { "has to wait" })

@@ -25,6 +25,6 @@ mod navigator_monkey;
 mod navigator_union;
 mod pace;
 mod prediction;
-mod read_merge;
+mod read_compaction;
 mod smoose;
 mod twin;

@@ -19,8 +19,8 @@
 //! memtable ring an alarm (`IdleAlarm`). A search takes some tenths of a second of its thread,
 //! which gives way to others. It ends early when the database is closed.
 //!
-//! Where the design stays, runs of the tree are merged if reads repay that
-//! ([`tamarack_model::navigator::read_merge`]).
+//! Where the design stays, runs of the tree become one if reads repay that
+//! ([`tamarack_model::navigator::read_compaction`]).
 //!
 //! A crash between two steps of a change leaves a valid design, from which the controller of the
 //! next opening goes on.
@@ -42,7 +42,7 @@ use tamarack_model::Bytes;
 use tamarack_model::bound::SpaceBound;
 use tamarack_model::device::Device;
 use tamarack_model::navigator::controller::{Decision, Monitor, Present, decide, skew_of_hits};
-use tamarack_model::navigator::read_merge::{ReadMerge, Reads, read_merge};
+use tamarack_model::navigator::read_compaction::{ReadCompaction, Reads, read_compaction};
 use tamarack_model::navigator::union::{Bounds, Impossible, Limits, PricedDesign, Request};
 use tamarack_model::simulate;
 
@@ -210,8 +210,8 @@ impl Controller {
             Ok(mut decision) => {
                 // A user may have changed the design meanwhile.
                 decision.is_change = decision.is_change && self.carry_out(&decision, present)?;
-                let merge = if decision.is_change { None } else { self.merge_for_reads(&decision) };
-                self.note(&decision, merge.as_ref());
+                let compaction = if decision.is_change { None } else { self.compact_for_reads(&decision) };
+                self.note(&decision, compaction.as_ref());
             }
             Err(impossible) => tracing::debug!(?impossible, "no design was found that could be compared"),
         }
@@ -269,8 +269,8 @@ impl Controller {
         decide(monitor, &request, &present, &|| !self.is_given_up.load(Ordering::Relaxed))
     }
 
-    /// Has runs merged if reads repay it.
-    fn merge_for_reads(&self, decision: &Decision) -> Option<ReadMerge> {
+    /// Has runs compacted into one if reads repay it.
+    fn compact_for_reads(&self, decision: &Decision) -> Option<ReadCompaction> {
         let (shape, runs) = reads::runs(&self.parts.scheduler)?;
         let reads = Reads {
             workload: decision.workload,
@@ -281,9 +281,9 @@ impl Controller {
             block_bytes: self.settings.block_bytes,
             device: self.with_measured_reads(self.settings.device),
         };
-        let merge = read_merge(&shape, &runs, &reads)?;
-        self.parts.scheduler.merge_for_reads(merge.through);
-        Some(merge)
+        let compaction = read_compaction(&shape, &runs, &reads)?;
+        self.parts.scheduler.compact_for_reads(compaction.through);
+        Some(compaction)
     }
 
     /// The device with the latency of block reads as lookups have it, if enough of them were timed.
@@ -299,13 +299,13 @@ impl Controller {
     }
 
     /// Remembers a decision, and tells it.
-    fn note(&self, decision: &Decision, merge: Option<&ReadMerge>) {
-        let stats = words::stats(decision, merge, self.parts.env.now());
+    fn note(&self, decision: &Decision, compaction: Option<&ReadCompaction>) {
+        let stats = words::stats(decision, compaction, self.parts.env.now());
         let DecisionStats { policy, filter, reason, .. } = &stats;
         if decision.is_change {
             tracing::info!(%policy, %filter, %reason, "design changed");
-        } else if merge.is_some() {
-            tracing::info!(%policy, %filter, %reason, "runs are merged for reads");
+        } else if compaction.is_some() {
+            tracing::info!(%policy, %filter, %reason, "runs become one for reads");
         } else {
             tracing::debug!(%policy, %filter, %reason, "design kept");
         }

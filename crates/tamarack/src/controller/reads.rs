@@ -1,9 +1,9 @@
-//! The runs of a tree as readers meet them, for the question whether a merge of them pays.
+//! The runs of a tree as readers meet them, for the question whether it pays to make them one.
 
 use std::collections::BTreeMap;
 
 use tamarack_model::Shape;
-use tamarack_model::navigator::read_merge::ReadRun;
+use tamarack_model::navigator::read_compaction::ReadRun;
 
 use crate::compaction::Scheduler;
 use crate::compaction::progress::BackgroundSnapshot;

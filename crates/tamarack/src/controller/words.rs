@@ -4,15 +4,15 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use tamarack_model::navigator::controller::{Decision, GAIN_MIN};
-use tamarack_model::navigator::read_merge::ReadMerge;
+use tamarack_model::navigator::read_compaction::ReadCompaction;
 
 use crate::redesign::Chosen;
 use crate::stats::DecisionStats;
 
 /// The decision for people and for machines.
-pub(super) fn stats(decision: &Decision, merge: Option<&ReadMerge>, now: Duration) -> DecisionStats {
+pub(super) fn stats(decision: &Decision, compaction: Option<&ReadCompaction>, now: Duration) -> DecisionStats {
     let Decision { before, after, .. } = decision;
-    let merge_words = merge.map_or_else(String::new, |merge| format!("; {}", merged(merge)));
+    let compacted = compaction.map_or_else(String::new, |compaction| format!("; {}", one_run(compaction)));
     DecisionStats {
         at_seconds: now.as_secs_f64(),
         is_change: decision.is_change,
@@ -27,16 +27,16 @@ pub(super) fn stats(decision: &Decision, merge: Option<&ReadMerge>, now: Duratio
         op_seconds_before: before.seconds_per_op,
         op_seconds: after.seconds_per_op,
         change_seconds: decision.change_seconds,
-        reason: reason(decision) + &merge_words,
+        reason: reason(decision) + &compacted,
     }
 }
 
-/// A merge for reads in words.
-fn merged(merge: &ReadMerge) -> String {
-    let ReadMerge { through, runs, bytes, operations, gain_seconds, merge_seconds } = merge;
+/// A compaction for reads in words.
+fn one_run(compaction: &ReadCompaction) -> String {
+    let ReadCompaction { through, runs, bytes, operations, gain_seconds, compaction_time } = compaction;
     let levels = if *through == 1 { "level 1".to_owned() } else { format!("levels 1 to {through}") };
     format!(
-        "the {runs} runs of {levels}, {bytes}, become one in {merge_seconds:.1} s, which saves {gain_seconds:.1} s in {operations:.0} operations"
+        "the {runs} runs of {levels}, {bytes}, become one in {compaction_time:.1} s, which saves {gain_seconds:.1} s in {operations:.0} operations"
     )
 }
 

@@ -109,10 +109,10 @@ fn designs_follow_the_workload() -> Result<()> {
     check(&db)
 }
 
-/// Where another design does not pay, runs are merged if reads repay that, beside writers that come
-/// back; the reason is told, and nothing is lost.
+/// Where another design does not pay, runs become one if reads repay that; the reason is told, and
+/// nothing is lost.
 #[test]
-fn runs_are_merged_for_reads() -> Result<()> {
+fn runs_become_one_for_reads() -> Result<()> {
     let env = SimEnv::new(8);
     let db = options(&env).advanced(advanced(&env).policy("auto:leveling:T=60")).open("/db")?;
     load(&db)?;
@@ -129,9 +129,9 @@ fn runs_are_merged_for_reads() -> Result<()> {
     }
     db.wait_for_compactions()?;
     let stats = db.stats();
-    let merged = stats.decisions.iter().find(|decision| decision.reason.contains("become one"));
-    let merged = merged.unwrap_or_else(|| panic!("{:?}", stats.decisions));
-    assert!(!merged.is_change && stats.policy == policy, "{:?}", stats.decisions);
+    let told = stats.decisions.iter().find(|decision| decision.reason.contains("become one"));
+    let told = told.unwrap_or_else(|| panic!("{:?}", stats.decisions));
+    assert!(!told.is_change && stats.policy == policy, "{:?}", stats.decisions);
     assert!(runs(&db) < before, "{} of {before} runs", runs(&db));
     check(&db)
 }

@@ -256,7 +256,7 @@ impl Open {
 
 fn ingest(db: &Db, random: &mut Random, model: &mut Model) {
     let mut ingest = db.ingest().unwrap();
-    let run: OwnWrites = writes(random, 4).into_iter().map(|(key, _)| (key, Some(value(random)))).collect();
+    let run: OwnWrites = writes(random, 4).into_keys().map(|key| (key, Some(value(random)))).collect();
     for (key, value) in &run {
         ingest.put(key, value.as_ref().unwrap()).unwrap();
     }

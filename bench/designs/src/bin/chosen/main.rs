@@ -5,9 +5,8 @@
 //! ```text
 //! calibrate ─► figures of the machine ─► search: a design for each mix ─┐
 //! sweep: 16 designs ────────────────────────────────────────────────────┴─► contenders
-//!                                                                                │ each loaded once
-//! mixes: MOOSE A to J, Monkey's Fig. 13 E and F, existing keys ─────────► cells: seconds of an
-//!                                                                         operation, on fresh copies
+//!                                                                                │ loaded once
+//! mixes: MOOSE A to J, Monkey's Fig. 13 E and F, existing keys ─────────► cells, on copies
 //!                                                                                │
 //!                                               report: chosen beside the best ◄─┘
 //! ```

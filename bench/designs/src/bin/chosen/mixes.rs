@@ -40,8 +40,9 @@ const SCANNED_PART: u64 = 100_000;
 /// Percentages of lookups or scans in Monkey's Fig. 13, which has those between them as well.
 const PERCENTAGES: [u64; 3] = [10, 50, 90];
 
-/// All mixes, for a tree of so many entries: MOOSE's A to J (Table 4); Monkey's Fig. 13 E, zero-result
-/// lookups and updates, and F, short scans and updates; and lookups of existing keys with updates.
+/// All mixes, for a tree of so many entries: MOOSE's A to J (Table 4); Monkey's Fig. 13 E,
+/// zero-result lookups and updates, and F, short scans and updates; and lookups of existing keys
+/// with updates.
 pub fn all(entries: u64) -> Vec<Mix> {
     let moose = WORKLOADS.iter().map(|(letter, shares)| {
         let [scans, updates, lookups] = shares.map(|share| share as u64);

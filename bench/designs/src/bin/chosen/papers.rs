@@ -2,7 +2,7 @@
 //!
 //! | tuner | what it chooses | by |
 //! |---|---|---|
-//! | Monkey, Algorithm 1 | leveling or tiering, ratio, memory for memtable and filters | Eq. 21 to 23 |
+//! | Monkey, Algorithm 1 | leveling or tiering, ratio, split of the memory | Eq. 21 to 23 |
 //! | Dostoevsky | ratio, K and Z; memtable and bits from a list | closed forms of a full tree |
 //! | SMOOSE | capacities and runs of levels; memtable and bits from a list | Eq. 17 |
 //!

@@ -98,7 +98,7 @@ fn read(file: &str) -> Result<ArgMatches, Failure> {
     Ok(parser().try_get_matches_from(words).expect("each line was accepted, and no line is repeated"))
 }
 
-/// The words of the command line that mean the same as a line of the file.
+/// The arguments that mean the same as a line of the file.
 fn words_of(name: &str, value: &str) -> Result<Vec<String>, String> {
     let arguments = arguments();
     let known = || arguments.iter().filter(|argument| argument.get_id() != FILE);

@@ -39,7 +39,7 @@ pub(super) fn parse_bounds(text: &str) -> Result<Bounds, String> {
 }
 
 /// What was found.
-pub(super) struct Search {
+pub(super) struct DesignSearch {
     pub(super) answer: Answer,
     /// All designs that were compared.
     pub(super) compared: Vec<PricedDesign>,
@@ -49,7 +49,7 @@ pub(super) struct Search {
     what_if: Option<Vec<WhatIf>>,
 }
 
-impl Search {
+impl DesignSearch {
     /// The best design of all, or why there is none. `device` is the name of the request's.
     pub(super) fn new(request: &Request, device: &str, wants_what_if: bool) -> Result<Self, Failure> {
         let Exploration { answer, compared } = explore(request);

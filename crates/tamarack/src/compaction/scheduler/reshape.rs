@@ -210,8 +210,8 @@ impl Scheduler {
 
     /// Has the runs of the levels down to this one compacted into one in the background, for the
     /// sake of reads, once nothing else is in progress.
-    pub fn merge_for_reads(&self, through: usize) {
-        self.schedule.lock().agenda.merge_for_reads(through);
+    pub fn compact_for_reads(&self, through: usize) {
+        self.schedule.lock().agenda.compact_for_reads(through);
         self.wake();
     }
 

@@ -6,8 +6,8 @@ use crate::commands::design::trade_off::{PlacedDesign, Role, TradeOff};
 /// Designs of the front that have names. More would hide the marks.
 const FRONT_MAX: usize = 12;
 
-/// A design and its sign: `A`, `B` … for those asked for, `1`, `2` … for the stores', `a`, `b` … for
-/// the front. Where these end, and for all others, the sign is that of the role.
+/// A design and its sign: `A`, `B` … for those asked for, `1`, `2` … for the stores', `a`, `b` …
+/// for the front. Where these end, and for all others, the sign is that of the role.
 pub(super) struct SignedDesign<'a> {
     pub(super) design: &'a PlacedDesign,
     pub(super) sign: char,

@@ -1,7 +1,7 @@
-//! Merging runs because they are read: when it pays, and how far down.
+//! Compactions because runs are read: when it pays, and how far down.
 
 use tamarack_model::device::Device;
-use tamarack_model::navigator::read_merge::{ReadRun, Reads, read_merge};
+use tamarack_model::navigator::read_compaction::{ReadRun, Reads, read_compaction};
 use tamarack_model::workload::Workload;
 use tamarack_model::{Bytes, Shape};
 use tamarack_testing::Random;
@@ -32,12 +32,13 @@ fn reads(parts: [f64; 4], operations: f64) -> Reads {
     }
 }
 
-/// Scans pay for a merge of all runs once there are enough of them; fewer pay for small levels, and
+/// Scans pay for one run once there are enough of them; fewer pay for that of small levels, and
 /// very few for none.
 #[test]
-fn more_reads_merge_further_down() {
-    let through =
-        |operations| read_merge(&shape(), &runs(), &reads([0.0, 0.0, 1.0, 0.0], operations)).map(|merge| merge.through);
+fn more_reads_compact_further_down() {
+    let through = |operations| {
+        read_compaction(&shape(), &runs(), &reads([0.0, 0.0, 1.0, 0.0], operations)).map(|found| found.through)
+    };
     let found: Vec<Option<usize>> = [1e2, 1e4, 1e6, 1e8].map(through).to_vec();
     assert_eq!((found[0], found[3]), (None, Some(3)), "{found:?}");
     assert!(found.is_sorted() && (found.contains(&Some(1)) || found.contains(&Some(2))), "{found:?}");
@@ -48,32 +49,32 @@ fn more_reads_merge_further_down() {
 fn gain_and_cost_by_hand() {
     let runs = [1, 1].map(|level| ReadRun { level, bytes: Bytes(1_000_000), fpr: 1.0 });
     let reads = Reads { filter: "none".parse().expect("filters"), ..reads([1.0, 0.0, 0.0, 0.0], 1e6) };
-    let merge = read_merge(&shape(), &runs, &reads).expect("it pays");
+    let found = read_compaction(&shape(), &runs, &reads).expect("it pays");
     let device = reads.device;
     let block = device.block_seconds(4096.0) + device.index_seconds + device.entry_seconds;
-    assert!((merge.gain_seconds / (1e6 * block) - 1.0).abs() < 1e-9, "{merge:?}");
+    assert!((found.gain_seconds / (1e6 * block) - 1.0).abs() < 1e-9, "{found:?}");
     let bytes = 2e6;
     let cost = bytes / ENTRY_BYTES as f64 * device.compaction_seconds
         + bytes / device.read_bytes_per_second
         + bytes / device.write_bytes_per_second;
-    assert!((merge.merge_seconds / cost - 1.0).abs() < 1e-9, "{merge:?}");
-    assert_eq!((merge.through, merge.runs, merge.bytes, merge.operations), (1, 2, Bytes(2_000_000), 1e6));
+    assert!((found.compaction_time / cost - 1.0).abs() < 1e-9, "{found:?}");
+    assert_eq!((found.through, found.runs, found.bytes, found.operations), (1, 2, Bytes(2_000_000), 1e6));
 }
 
-/// Writers bound how long a merge lasts: with half updates, so many operations are counted as fit
+/// Writers bound how long it lasts: with half updates, so many operations are counted as fit
 /// the levels, however many are expected.
 #[test]
 fn writers_end_the_gain() {
-    let merge = |updates| read_merge(&shape(), &runs(), &reads([0.0, 0.0, 1.0 - updates, updates], 1e9));
-    let (read_only, mixed) = (merge(0.0).expect("it pays"), merge(0.5).expect("it pays"));
+    let found = |updates| read_compaction(&shape(), &runs(), &reads([0.0, 0.0, 1.0 - updates, updates], 1e9));
+    let (read_only, mixed) = (found(0.0).expect("it pays"), found(0.5).expect("it pays"));
     assert_eq!(read_only.operations, 1e9);
     let space: u64 = (1..=mixed.through).map(|level| shape().full_from(level).0).sum();
     let left = (space - mixed.bytes.0) as f64;
     assert!((mixed.operations - left / (0.5 * ENTRY_BYTES as f64)).abs() < 1.0, "{mixed:?}");
-    assert_eq!(merge(1.0), None, "nothing is read");
+    assert_eq!(found(1.0), None, "nothing is read");
 }
 
-/// Whatever the tree: what is chosen saves more than it takes, merges whole levels, and leaves no
+/// Whatever the tree: what is chosen saves more than it takes, takes whole levels, and leaves no
 /// level full but the last.
 #[test]
 fn choices_are_sound() {
@@ -92,14 +93,14 @@ fn choices_are_sound() {
         let mut part = || below(10) as f64;
         let parts = [part(), part(), 1.0 + part(), part()];
         let operations = 10f64.powi(below(9) as i32);
-        let Some(merge) = read_merge(&shape, &runs, &reads(parts, operations)) else { continue };
+        let Some(found) = read_compaction(&shape, &runs, &reads(parts, operations)) else { continue };
         chosen += 1;
-        let merged: Vec<&ReadRun> = runs.iter().filter(|run| run.level <= merge.through).collect();
-        let bytes: Bytes = merged.iter().map(|run| run.bytes).sum();
-        assert_eq!((merge.runs, merge.bytes), (merged.len(), bytes), "seed {seed}");
-        assert!(merge.gain_seconds > merge.merge_seconds && merge.runs > 1, "seed {seed}: {merge:?}");
-        assert!(merge.through == shape.last() || bytes < shape.full_from(merge.through), "seed {seed}: {merge:?}");
-        assert!(merge.operations <= operations, "seed {seed}: {merge:?}");
+        let taken: Vec<&ReadRun> = runs.iter().filter(|run| run.level <= found.through).collect();
+        let bytes: Bytes = taken.iter().map(|run| run.bytes).sum();
+        assert_eq!((found.runs, found.bytes), (taken.len(), bytes), "seed {seed}");
+        assert!(found.gain_seconds > found.compaction_time && found.runs > 1, "seed {seed}: {found:?}");
+        assert!(found.through == shape.last() || bytes < shape.full_from(found.through), "seed {seed}: {found:?}");
+        assert!(found.operations <= operations, "seed {seed}: {found:?}");
     }
     assert!(chosen > 300, "{chosen} were chosen");
 }

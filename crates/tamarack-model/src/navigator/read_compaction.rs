@@ -1,4 +1,4 @@
-//! Merging runs because they are read: whether lookups and scans repay it, and how far down.
+//! Compactions because runs are read: whether lookups and scans repay it, and how far down.
 //!
 //! ```text
 //! level 1  ▭ ▭      one run for levels 1 to j:  saves  (runs - 1) seeks of each scan, and the
@@ -56,9 +56,9 @@ pub struct Reads {
     pub device: Device,
 }
 
-/// A merge that pays.
+/// A compaction that pays.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ReadMerge {
+pub struct ReadCompaction {
     /// The runs of levels 1 to this one become one.
     pub through: usize,
     /// How many these are.
@@ -67,40 +67,40 @@ pub struct ReadMerge {
     pub bytes: Bytes,
     /// Operations that are expected while it lasts.
     pub operations: f64,
-    /// Seconds that these operations are expected to save, those of the merge not subtracted.
+    /// Seconds that these operations are expected to save, those of the compaction not subtracted.
     pub gain_seconds: f64,
-    /// Seconds that the merge takes.
-    pub merge_seconds: f64,
+    /// Seconds that the compaction takes.
+    pub compaction_time: f64,
 }
 
-/// The merge with the largest gain after its cost; `None` if none saves more than it takes. `runs`
-/// are those of the tree, young to old, with nothing in progress.
+/// The compaction with the largest gain after its cost; `None` if none saves more than it takes.
+/// `runs` are those of the tree, young to old, with nothing in progress.
 ///
 /// # Panics
 /// If the runs are not in the order of their levels.
-pub fn read_merge(shape: &Shape, runs: &[ReadRun], reads: &Reads) -> Option<ReadMerge> {
+pub fn read_compaction(shape: &Shape, runs: &[ReadRun], reads: &Reads) -> Option<ReadCompaction> {
     assert!(runs.is_sorted_by_key(|run| run.level), "runs are ordered by level: {runs:?}");
     let before = reads.seconds(runs);
-    let merges = (1..=runs.len()).filter_map(|count| {
-        let (merged, older) = runs.split_at(count);
-        let through = merged[count - 1].level;
-        // Runs of the same level are merged together.
+    let compactions = (1..=runs.len()).filter_map(|count| {
+        let (taken, older) = runs.split_at(count);
+        let through = taken[count - 1].level;
+        // Runs of the same level are taken together.
         let is_whole = older.first().is_none_or(|next| next.level > through);
-        let bytes: Bytes = merged.iter().map(|run| run.bytes).sum();
+        let bytes: Bytes = taken.iter().map(|run| run.bytes).sum();
         let stays = through >= shape.last() || bytes < shape.full_from(through);
         if count < 2 || !is_whole || !stays {
             return None;
         }
-        let fpr = merged.iter().map(|run| run.fpr).fold(0.0, f64::max);
+        let fpr = taken.iter().map(|run| run.fpr).fold(0.0, f64::max);
         let after: Vec<ReadRun> =
             [ReadRun { level: through, bytes, fpr }].into_iter().chain(older.iter().copied()).collect();
         let operations = reads.operations.min(reads.operations_until_full(shape, through, bytes));
         let gain_seconds = (before - reads.seconds(&after)) * operations;
-        let merge_seconds = reads.merge_seconds(bytes);
-        Some(ReadMerge { through, runs: count, bytes, operations, gain_seconds, merge_seconds })
+        let compaction_time = reads.compaction_time(bytes);
+        Some(ReadCompaction { through, runs: count, bytes, operations, gain_seconds, compaction_time })
     });
-    let net = |merge: &ReadMerge| merge.gain_seconds - merge.merge_seconds;
-    merges.filter(|merge| net(merge) > 0.0).max_by(|one, other| net(one).total_cmp(&net(other)))
+    let net = |found: &ReadCompaction| found.gain_seconds - found.compaction_time;
+    compactions.filter(|found| net(found) > 0.0).max_by(|one, other| net(one).total_cmp(&net(other)))
 }
 
 impl Reads {
@@ -145,7 +145,7 @@ impl Reads {
     }
 
     /// Seconds of reading and writing so many bytes once.
-    fn merge_seconds(&self, bytes: Bytes) -> f64 {
+    fn compaction_time(&self, bytes: Bytes) -> f64 {
         let Device { read_bytes_per_second, write_bytes_per_second, compaction_seconds, .. } = self.device;
         let bytes = bytes.as_f64();
         bytes / self.entry_bytes as f64 * compaction_seconds
