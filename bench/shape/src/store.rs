@@ -135,7 +135,7 @@ impl Store {
 
     /// Reads everything once, which brings all indexes into memory.
     pub fn warm(&self) -> Result<u64> {
-        let (mut scan, mut entries) = (self.db.scan::<&[u8]>(..), 0);
+        let (mut scan, mut entries) = (self.db.scan(..), 0);
         while scan.next_lent()?.is_some() {
             entries += 1;
         }

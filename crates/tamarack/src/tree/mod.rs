@@ -34,6 +34,8 @@ pub mod occupancy;
 
 pub mod version;
 
+mod extent;
+
 pub mod run;
 
 pub mod design;

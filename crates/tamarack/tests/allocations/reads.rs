@@ -82,7 +82,7 @@ fn a_step_of_a_lending_scan_allocates_nothing() -> Result<()> {
             // The first scan reads, the second reserves memory for keys; later ones need nothing
             // new.
             for round in 0..2 {
-                let mut scan = db.scan::<&[u8]>(..);
+                let mut scan = db.scan(..);
                 let mut step = || {
                     let found = if backward { scan.next_back_lent() } else { scan.next_lent() };
                     found.expect("sound").map_or(0, |(key, value)| key.len() + value.len())

@@ -241,7 +241,7 @@ fn closing_removes_tables_that_nobody_needs() -> Result<()> {
         db.compact()
     };
     fill("old")?;
-    let mut scan = db.scan::<&str>(..);
+    let mut scan = db.scan(..);
     assert!(scan.next().is_some());
     fill("new")?;
     sim.run_background_until_idle();

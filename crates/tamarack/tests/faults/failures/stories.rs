@@ -79,7 +79,7 @@ fn a_segment_that_failed_and_stayed() -> tamarack::Result<()> {
     assert_eq!(env.faults_shown(), 2);
     written += ["one more", "and one more"].iter().filter(|key| sync_put(&db, key).is_ok()).count();
     for env in [env.image(Crash::LoseAll), env.process_image()] {
-        assert_eq!(options(&env, false).open(DIR)?.scan::<&str>(..).count(), written);
+        assert_eq!(options(&env, false).open(DIR)?.scan(..).count(), written);
     }
     Ok(())
 }
@@ -144,7 +144,7 @@ fn a_manifest_that_cannot_be_rolled_goes_on_and_is_rolled_later() -> tamarack::R
         db.flush()?;
         assert_eq!(manifests(&env), ["0000000003.manifest"], "the pause after {:?} is over", step.0);
         let db = options(&env.image(Crash::LoseAll), false).open(DIR)?;
-        assert!(db.contains("later")? && db.scan::<&str>(..).count() == number + 2);
+        assert!(db.contains("later")? && db.scan(..).count() == number + 2);
     }
     Ok(())
 }
