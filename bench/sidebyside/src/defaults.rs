@@ -222,7 +222,7 @@ fn live(kind: &dyn Kind, plan: &Plan, dir: &Path, round: u64) -> io::Result<Meas
 /// all.
 ///
 /// # Panics
-/// If a lookup does not find what is stored, or finds something else.
+/// If a lookup does not find what is stored, or finds what is not.
 fn run(
     store: &dyn Store,
     maker: &Maker,
