@@ -25,6 +25,8 @@ use crate::repair::{self, Examination, VerifyReport};
 use crate::stats::Stats;
 use crate::write::{Batch, Durability, KEY_BYTES_MAX, Write};
 
+mod transactions;
+
 /// Handle of an open database. Cloning is cheap; all clones are handles of the same database, which
 /// closes when the last one is dropped.
 ///
@@ -459,6 +461,13 @@ impl Db {
     /// stopped.
     pub fn set_filter(&self, specification: &str) -> Result<()> {
         self.engine.redesign.set_filter(parse_filter(specification)?)
+    }
+
+    /// Returns the specification of the filters that are chosen.
+    #[cfg(feature = "internals")]
+    #[doc(hidden)]
+    pub fn chosen_filter(&self) -> String {
+        self.engine.scheduler.filters().chosen().to_string()
     }
 
     /// Returns the last changes of the design that the navigator has made, each in a line: the

@@ -43,6 +43,13 @@ pub enum Error {
     },
     /// An argument is out of its range, or not allowed in this state. Nothing was changed.
     InvalidArgument(String),
+    /// What a transaction has read was written by others since it began, or it is too old for that
+    /// to be known. Nothing was written. Run the transaction again, from its beginning:
+    /// [`Db::transact`](crate::Db::transact) does so.
+    Conflict {
+        /// The key, and how it was read; or why that is not known.
+        what: String,
+    },
     /// The lock of the database is taken by another process, or by another handle in this one.
     Locked {
         /// The lock file.
@@ -153,6 +160,9 @@ impl fmt::Display for Error {
                 write!(f, "{}: damaged at byte {offset}: {what}; `Options::verify` lists all damage", path.display())
             }
             Self::InvalidArgument(what) => f.write_str(what),
+            Self::Conflict { what } => {
+                write!(f, "conflict: {what}; run the transaction again, as `Db::transact` does")
+            }
             Self::Locked { path } => {
                 write!(
                     f,

@@ -49,6 +49,7 @@
 //! | `options` | [`Options`], [`AdvancedOptions`] |
 //! | `collect` | collecting [`Stats`] |
 //! | `ingest` | [`Ingest`]: sorted data straight into tables |
+//! | `transaction` | [`Transaction`]: reads and writes at one place of the commit order |
 //! | `engine` | the parts of an open database |
 //! | `compaction` | flushes, compactions and filter rebuilds in the background |
 //! | `write` | [`Batch`], the commit queue, durability |
@@ -148,6 +149,7 @@ mod stats;
 #[doc(hidden)]
 pub mod step;
 mod table;
+mod transaction;
 mod tree;
 mod wal;
 mod write;
@@ -172,9 +174,15 @@ pub use stats::{
 };
 pub use tamarack_format::block::Compression;
 pub use tamarack_model::device::{Device, DeviceError, ProbeSeconds};
+pub use transaction::{Savepoint, Transaction, TransactionScan};
 pub use write::{Batch, Durability};
 
 /// The program in the README, compiled with the documentation's examples.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// The programs in the guide, likewise.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/GUIDE.md")]
+struct Guide;

@@ -67,6 +67,15 @@ impl Batch {
         *self = Self { body: std::mem::take(&mut self.body), ..Self::default() };
     }
 
+    /// The entries, with sequence numbers from `first`.
+    fn decoded(&self, first: Sequence) -> impl Iterator<Item = Entry<'_>> {
+        Entries::new(&self.body, first).map(|entry| {
+            let (tree, entry) = entry.expect("a batch holds what its own methods encoded");
+            debug_assert_eq!(tree, TreeId::DEFAULT, "there is one tree");
+            entry
+        })
+    }
+
     fn push(&mut self, kind: EntryKind, key: &[u8], value: &[u8]) -> &mut Self {
         put_entry(&mut self.body, TreeId::DEFAULT, kind, key, value);
         self.entries = self.entries.checked_add(1).expect("a batch holds fewer than 2^32 writes");
@@ -147,6 +156,14 @@ impl Write<'_> {
         }
     }
 
+    /// Calls `visit` with the key of each entry, in their order.
+    pub fn for_each_key(&self, mut visit: impl FnMut(&[u8])) {
+        match self {
+            Self::One { key, .. } => visit(key),
+            Self::Many(batch) => batch.decoded(Sequence::ZERO).for_each(|entry| visit(entry.key)),
+        }
+    }
+
     /// Appends the entries in the WAL's encoding.
     pub fn encode(&self, group: &mut Group) {
         match self {
@@ -159,13 +176,7 @@ impl Write<'_> {
     pub fn apply(&self, first: Sequence, memtable: &Memtable) {
         match *self {
             Self::One { kind, key, value } => memtable.insert(Entry { key, sequence: first, kind, value }),
-            Self::Many(batch) => {
-                for entry in Entries::new(&batch.body, first) {
-                    let (tree, entry) = entry.expect("a batch holds what its own methods encoded");
-                    debug_assert_eq!(tree, TreeId::DEFAULT, "there is one tree");
-                    memtable.insert(entry);
-                }
-            }
+            Self::Many(batch) => batch.decoded(first).for_each(|entry| memtable.insert(entry)),
         }
     }
 }

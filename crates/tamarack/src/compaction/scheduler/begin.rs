@@ -9,10 +9,10 @@ use std::time::Duration;
 use tamarack_env::sync::atomic::{Ordering, fence};
 use tamarack_model::agenda::{Contents, Next, RequestId};
 use tamarack_model::planner::{self, Cause};
-use tamarack_model::{Bytes, Shape, growth};
+use tamarack_model::{Bytes, Shape, growth, tables};
 
 use super::part_space::with_margin;
-use super::{REST_MIN, REST_SHARE, Scheduler, TABLE_BYTES_MAX, TABLE_BYTES_MIN};
+use super::{REST_MIN, REST_SHARE, Scheduler};
 use crate::compaction::edits;
 use crate::compaction::job::{Inputs, Job, JobPart};
 use crate::compaction::progress::JobProgress;
@@ -31,13 +31,6 @@ use crate::tree::version::{TreeVersion, Version};
 /// Names of the steps that fail for lack of disk space.
 const FLUSH_SPACE: &str = "flush: find space";
 const COMPACTION_SPACE: &str = "compaction: find space";
-
-/// Target number of tables of a run, within the bounds on their size.
-const TABLES_PER_RUN: u64 = 32;
-
-/// Tables may exceed their size by one part in this many: files are a little larger than their
-/// entries.
-const TABLE_MARGIN: u64 = 16;
 
 impl Scheduler {
     /// Makes jobs for the compactions in progress of a version.
@@ -97,7 +90,7 @@ impl Scheduler {
                 Next::Compact { plan, request } => self.begin_compaction(schedule, &version, plan, *request),
                 Next::NewShape(shape) => {
                     let policy = schedule.policy().clone();
-                    self.take_shape(schedule, policy, shape.clone())
+                    self.take_shape(schedule, policy, shape.clone(), None)
                 }
             };
             let Err(error) = outcome else { continue };
@@ -305,13 +298,7 @@ impl Scheduler {
     /// Returns the size of these tables where none is set.
     fn derived_table_bytes(&self, raw_bytes: u64) -> u64 {
         // On a small disk, small tables: a compaction takes space for one of each input.
-        let most = self.reserve.table_bytes().min(TABLE_BYTES_MAX);
-        let derived = (raw_bytes / TABLES_PER_RUN).clamp(TABLE_BYTES_MIN.min(most), most);
-        // Tables of a run of few tables get equal sizes: a small rest would be a table of its own,
-        // whose filter takes a cache line for few entries.
-        let tables = ((raw_bytes + derived / 2) / derived).max(1);
-        let equal = raw_bytes / tables;
-        (equal + equal / TABLE_MARGIN).max(TABLE_BYTES_MIN.min(most))
+        tables::table_bytes(raw_bytes, self.reserve.table_bytes())
     }
 
     /// Makes the job of a task, divided into parts.
