@@ -217,9 +217,10 @@ pub struct Tree<'a> {
 /// A flush or compaction in progress.
 #[derive(Clone, Copy, Debug)]
 struct Unfinished {
-    /// Bytes of its inputs still to be copied.
+    /// The part of `whole` that is left.
     left: f64,
-    /// Bytes of its inputs.
+    /// Its work, in bytes: its output, or beside writers at full speed its inputs, since workers
+    /// that copy them take as long for those of which nothing remains.
     whole: f64,
     /// Bytes of its output.
     output: Bytes,
@@ -228,7 +229,7 @@ struct Unfinished {
 }
 
 impl Unfinished {
-    /// The part that is copied, from 0 to 1.
+    /// The part that is done, from 0 to 1.
     fn part_done(&self) -> f64 {
         if self.whole > 0.0 { 1.0 - self.left / self.whole } else { 0.0 }
     }
@@ -583,8 +584,9 @@ impl<'a> Tree<'a> {
         }
         let (mut whole, mut output) = (Bytes::ZERO, Bytes::ZERO);
         if !plan.is_partial() {
-            whole = data::input_bytes(&plan, &self.occupancy);
             output = self.data.output_bytes(&plan, &self.occupancy);
+            let at_full_speed = self.stream.workers > 0;
+            whole = if at_full_speed { data::input_bytes(&plan, &self.occupancy) } else { output };
         }
         self.unfinished.push(Unfinished { left: whole.as_f64(), whole: whole.as_f64(), output, request });
         self.in_progress.push(plan);
