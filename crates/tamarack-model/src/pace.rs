@@ -187,7 +187,8 @@ impl PacedJob {
             Cause::Flush => 0,
             Cause::CompactRange => 1,
             Cause::Reshape { level } if level == compaction.target => level,
-            Cause::Rest | Cause::Reads { .. } => compaction.target + 1,
+            Cause::Rest => compaction.target + 1,
+            Cause::Reads { .. } => compaction.target,
             _ => (compaction.target - 1).max(1),
         };
         Self { empties, left }

@@ -156,8 +156,8 @@ impl Agenda {
         None
     }
 
-    /// It waits until nothing else is in progress, and is forgotten if the tree has become another
-    /// one meanwhile.
+    /// It waits until nothing else is in progress, and is forgotten if that leaves nothing to
+    /// compact.
     fn next_for_reads(&mut self, now: &Situation<'_>) -> Option<Next> {
         let through = self.reads.filter(|_| now.in_progress.is_empty())?;
         let plan = now.plan(Occasion::Reads { through });
@@ -205,9 +205,13 @@ impl Agenda {
     pub fn begun(&mut self, plan: &CompactionPlan) {
         self.arrivals.begun(plan.cause);
         self.requests.begun(plan.cause);
-        if matches!(plan.cause, Cause::Reads { .. }) {
-            self.reads = None;
-        }
+        // Or the tree becomes another one than it was decided for.
+        self.reads = None;
+    }
+
+    /// Forgets a compaction for reads that has not begun.
+    pub fn forget_reads(&mut self) {
+        self.reads = None;
     }
 
     /// Reports that a flush has ended.
@@ -285,7 +289,8 @@ impl Agenda {
 
     /// Reports that reads repay one run for the levels down to this one
     /// ([`read_compaction`](crate::navigator::read_compaction)). It begins once nothing is in
-    /// progress, unless the level would be full with it by then.
+    /// progress, and is forgotten when anything else begins, or the shape changes: it was decided
+    /// for the tree as it is.
     pub fn compact_for_reads(&mut self, through: usize) {
         self.reads = Some(through);
     }

@@ -45,7 +45,6 @@
 //! Pure functions of numbers, like all of the navigator. Tests: `tests/suite/controller.rs`.
 
 use crate::bound::SpaceBound;
-use crate::device::Device;
 use crate::filter::FilterChoice;
 use crate::navigator::union::{self, Impossible, PricedDesign, Request};
 use crate::occupancy::Occupancy;
@@ -53,6 +52,7 @@ use crate::policy::Policy;
 use crate::prediction::loaded;
 use crate::shape::Shape;
 use crate::simulate;
+use crate::units::Bytes;
 use crate::workload::Workload;
 
 /// Operations that the recent mix remembers: older ones count 1/e.
@@ -192,7 +192,7 @@ impl Monitor {
         self.recent = self.recent.plus(operations, (-operations.sum() / WINDOW).exp());
         self.phase = self.phase.plus(operations, 1.0);
         if self.recent.differ(&self.phase) {
-            self.remember_phase();
+            self.remember_phase(operations);
             // What comes now counts: what was seen of the new mix still has the old one in it.
             self.phase = Operations::default();
             self.phases += 1;
@@ -201,11 +201,11 @@ impl Monitor {
         }
     }
 
-    /// Remembers the phase that ends. One too short for a search is part of the passage from one
-    /// mix to another.
-    fn remember_phase(&mut self) {
+    /// Remembers the phase that ends, which the latest operations are no part of. One too short for
+    /// a search is part of the passage from one mix to another.
+    fn remember_phase(&mut self, latest: &Operations) {
         let Some(mix) = self.settled.take() else { return };
-        let last = self.phase.sum();
+        let last = self.phase.sum() - latest.sum();
         let before = self.met.iter().position(|met| !met.mix.differ(&mix)).map(|at| self.met.remove(at));
         let (mean, phases) = before.map_or((0.0, 0), |met| (met.mean, met.phases));
         let phases = phases + 1;
@@ -418,24 +418,21 @@ fn way_back_seconds(request: &Request, before: &PricedDesign, after: &PricedDesi
 
 /// Seconds of a change from one design to another.
 fn change_seconds(request: &Request, before: &PricedDesign, after: &PricedDesign, present: &Present<'_>) -> f64 {
-    let Device { read_bytes_per_second, write_bytes_per_second, compaction_seconds, .. } = request.device;
     let data = present.occupancy.bytes();
     let reshaped = if after.policy == before.policy && after.buffer == before.buffer {
-        0.0
+        Bytes::ZERO
     } else {
         let shape = after.policy.shape(data, after.buffer);
         let (from, to) = ((present.policy as _, present.shape), (&after.policy as _, &shape));
         let bound = request.bounds.space_amplification.and_then(SpaceBound::new);
-        simulate::change(from, to, present.occupancy, bound, |_| Vec::new()).reshaped.as_f64()
+        simulate::change(from, to, present.occupancy, bound, |_| Vec::new()).reshaped
     };
-    let copied = reshaped / request.entry_bytes as f64 * compaction_seconds
-        + reshaped / read_bytes_per_second
-        + reshaped / write_bytes_per_second;
+    let copied = request.device.copy_seconds(reshaped, request.entry_bytes as f64);
     let refiltered = if after.filter == before.filter {
         0.0
     } else {
         let entries = data.as_f64() / request.entry_bytes as f64;
-        entries * (DIGEST_BYTES / read_bytes_per_second + request.device.probe_seconds.chucky)
+        entries * (DIGEST_BYTES / request.device.read_bytes_per_second + request.device.probe_seconds.chucky)
     };
     copied + refiltered
 }

@@ -42,7 +42,7 @@ use tamarack_model::Bytes;
 use tamarack_model::bound::SpaceBound;
 use tamarack_model::device::Device;
 use tamarack_model::navigator::controller::{Decision, Monitor, Present, decide, skew_of_hits};
-use tamarack_model::navigator::read_compaction::{ReadCompaction, Reads, read_compaction};
+use tamarack_model::navigator::read_compaction::{ReadCompaction, ReadTree, Reads, read_compaction};
 use tamarack_model::navigator::union::{Bounds, Impossible, Limits, PricedDesign, Request};
 use tamarack_model::simulate;
 
@@ -59,6 +59,7 @@ use crate::tree::state::Tree;
 use crate::write::{CommitQueue, Reserve};
 
 use observed::Observed;
+use reads::RunsRead;
 
 /// The time between two looks at the counters, while there are operations.
 const LOOK: Duration = Duration::from_secs(1);
@@ -209,9 +210,17 @@ impl Controller {
         match decided {
             Ok(mut decision) => {
                 // A user may have changed the design meanwhile.
-                decision.is_change = decision.is_change && self.carry_out(&decision, present)?;
-                let compaction = if decision.is_change { None } else { self.compact_for_reads(&decision) };
-                self.note(&decision, compaction.as_ref());
+                let carried_out = decision.is_change.then(|| self.carry_out(&decision, present)).transpose();
+                // What has failed between two edits is a change as well, and is told.
+                let is_half_done =
+                    carried_out.is_err() && self.parts.redesign.present().is_some_and(|chosen| chosen != *present);
+                decision.is_change = is_half_done || matches!(carried_out, Ok(Some(true)));
+                let is_kept = carried_out.is_ok() && !decision.is_change;
+                let compaction = is_kept.then(|| self.compact_for_reads(&decision, present)).flatten();
+                if carried_out.is_ok() || is_half_done {
+                    self.note(&decision, compaction.as_ref());
+                }
+                carried_out?;
             }
             Err(impossible) => tracing::debug!(?impossible, "no design was found that could be compared"),
         }
@@ -269,21 +278,27 @@ impl Controller {
         decide(monitor, &request, &present, &|| !self.is_given_up.load(Ordering::Relaxed))
     }
 
-    /// Has runs compacted into one if reads repay it.
-    fn compact_for_reads(&self, decision: &Decision) -> Option<ReadCompaction> {
-        let (shape, runs) = reads::runs(&self.parts.scheduler)?;
+    /// Has runs compacted into one if reads repay it, in a tree whose design is still this one.
+    fn compact_for_reads(&self, decision: &Decision, present: &Chosen) -> Option<ReadCompaction> {
+        let RunsRead { shape, occupancy, fprs } = reads::runs(&self.parts.scheduler)?;
+        let PricedDesign { block_hits, lookup_hits, filter, work, .. } = &decision.before;
         let reads = Reads {
             workload: decision.workload,
             operations: decision.expected,
-            hits: decision.before.block_hits,
-            filter: decision.before.filter,
-            entry_bytes: decision.before.work.entry_bytes as u64,
+            hits: *block_hits,
+            lookup_hits: *lookup_hits,
+            filter: *filter,
+            entry_bytes: work.entry_bytes as u64,
             block_bytes: self.settings.block_bytes,
             device: self.with_measured_reads(self.settings.device),
         };
-        let compaction = read_compaction(&shape, &runs, &reads)?;
-        self.parts.scheduler.compact_for_reads(compaction.through);
-        Some(compaction)
+        let bound = self.settings.space_bound;
+        let tree = ReadTree { policy: &present.policy, shape: &shape, occupancy: &occupancy, fprs: &fprs, bound };
+        let compaction = read_compaction(&tree, &reads)?;
+        // The search has taken a while.
+        let is_same = self.parts.redesign.present().as_ref() == Some(present) && self.may_change();
+        let is_ordered = is_same && self.parts.scheduler.compact_for_reads(&occupancy, compaction.through);
+        is_ordered.then_some(compaction)
     }
 
     /// The device with the latency of block reads as lookups have it, if enough of them were timed.
@@ -305,7 +320,7 @@ impl Controller {
         if decision.is_change {
             tracing::info!(%policy, %filter, %reason, "design changed");
         } else if compaction.is_some() {
-            tracing::info!(%policy, %filter, %reason, "runs become one for reads");
+            tracing::info!(%policy, %filter, %reason, "runs are to become one for reads");
         } else {
             tracing::debug!(%policy, %filter, %reason, "design kept");
         }

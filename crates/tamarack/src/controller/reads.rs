@@ -3,14 +3,20 @@
 use std::collections::BTreeMap;
 
 use tamarack_model::Shape;
-use tamarack_model::navigator::read_compaction::ReadRun;
+use tamarack_model::occupancy::Occupancy;
 
 use crate::compaction::Scheduler;
 use crate::compaction::progress::BackgroundSnapshot;
 
-/// The shape of the tree, and its runs, young to old; `None` while flushes or compactions are in
-/// progress.
-pub(super) fn runs(scheduler: &Scheduler) -> Option<(Shape, Vec<ReadRun>)> {
+/// A tree, and the false positive rates of its runs' filters, young to old.
+pub(super) struct RunsRead {
+    pub(super) shape: Shape,
+    pub(super) occupancy: Occupancy,
+    pub(super) fprs: Vec<f64>,
+}
+
+/// The tree as it is; `None` while flushes or compactions are in progress.
+pub(super) fn runs(scheduler: &Scheduler) -> Option<RunsRead> {
     let BackgroundSnapshot { shape, state, tree_filter, jobs, .. } = scheduler.background();
     if !jobs.is_empty() {
         return None;
@@ -20,9 +26,7 @@ pub(super) fn runs(scheduler: &Scheduler) -> Option<(Shape, Vec<ReadRun>)> {
     let levels = tree.levels().iter().flat_map(|level| level.runs());
     let rates: BTreeMap<u64, f64> = levels.map(|run| (run.id().0, of_run(run.id(), run.filter_fpr()))).collect();
     let occupancy = tree.occupancy();
-    let runs = occupancy.runs().map(|(level, run)| {
-        let fpr = *rates.get(&run.id.0).expect("runs are counted in the tree that has them");
-        ReadRun { level, bytes: run.bytes, fpr }
-    });
-    Some((shape, runs.collect()))
+    let fpr = |id: u64| *rates.get(&id).expect("runs are counted in the tree that has them");
+    let fprs = occupancy.runs().map(|(_, run)| fpr(run.id.0)).collect();
+    Some(RunsRead { shape, occupancy, fprs })
 }

@@ -36,7 +36,8 @@ fn one_run(compaction: &ReadCompaction) -> String {
     let ReadCompaction { through, runs, bytes, operations, gain_seconds, compaction_time } = compaction;
     let levels = if *through == 1 { "level 1".to_owned() } else { format!("levels 1 to {through}") };
     format!(
-        "the {runs} runs of {levels}, {bytes}, become one in {compaction_time:.1} s, which saves {gain_seconds:.1} s in {operations:.0} operations"
+        "the {runs} runs of {levels}, {:.1} MiB, are to become one in {compaction_time:.1} s, which saves {gain_seconds:.1} s in {operations:.0} operations",
+        bytes.as_f64() / f64::from(1 << 20),
     )
 }
 
@@ -73,17 +74,18 @@ pub(super) fn reason(decision: &Decision) -> String {
     let (old, new) = (micros(before.seconds_per_op), micros(after.seconds_per_op));
     let saved = before.seconds_per_op - after.seconds_per_op;
     let _ = if decision.is_change {
-        let repaid = change_seconds / saved;
-        write!(words, "{new} an operation are predicted instead of {old}; the change takes {change_seconds:.1} s, ")
-            .and_then(|()| write!(words, "which {repaid:.0} operations repay"))
+        let back = way_back(decision);
+        let repaid = (change_seconds + decision.back_seconds) / saved;
+        write!(
+            words,
+            "{new} an operation are predicted instead of {old}; the change takes {change_seconds:.1} s{back}, "
+        )
+        .and_then(|()| write!(words, "which {repaid:.0} operations repay"))
     } else if saved < GAIN_MIN * before.seconds_per_op {
         write!(words, "{old} an operation are predicted, and {new} with the best design found: not worth a change")
     } else {
         let (gain, expected) = (decision.gain_seconds(), decision.expected);
-        let back = match decision.back_seconds {
-            0.0 => String::new(),
-            seconds => format!(" and the way back {seconds:.1} s"),
-        };
+        let back = way_back(decision);
         write!(words, "the best design found takes {new} an operation instead of {old}, but a change takes ").and_then(
             |()| {
                 let would = format!("and would save {gain:.1} s in the {expected:.0} operations that are expected");
@@ -92,6 +94,14 @@ pub(super) fn reason(decision: &Decision) -> String {
         )
     };
     words
+}
+
+/// What the way back takes, if there is one.
+fn way_back(decision: &Decision) -> String {
+    match decision.back_seconds {
+        0.0 => String::new(),
+        seconds => format!(" and the way back {seconds:.1} s"),
+    }
 }
 
 fn micros(seconds: f64) -> String {

@@ -76,6 +76,14 @@ impl Scheduler {
             if next == Next::Nothing && !is_space_low && schedule.jobs.is_empty() {
                 (next, rests_from) = self.next_at_rest(schedule, tree, &contents, startable);
             }
+            let for_reads = match &next {
+                Next::Compact { plan, .. } if matches!(plan.cause, Cause::Reads { .. }) => Some(plan),
+                _ => None,
+            };
+            if for_reads.is_some_and(|plan| is_space_low || !self.has_space_for_reads(tree.1, plan)) {
+                schedule.agenda.forget_reads();
+                continue;
+            }
             tracing::debug!(%next, "agenda decided");
             let outcome = match &next {
                 Next::Nothing => {
@@ -101,6 +109,12 @@ impl Scheduler {
                 // Those in progress use the space, and are not to be paused: when one has ended,
                 // this is decided again.
                 may_compact = false;
+                continue;
+            }
+            if for_reads.is_some() {
+                // It may be decided again, and is not to hold back others.
+                schedule.agenda.forget_reads();
+                tracing::warn!(%error, "a compaction for reads could not begin");
                 continue;
             }
             let retry = if let Next::Flush(_) = next {
@@ -147,6 +161,12 @@ impl Scheduler {
             return (Next::Nothing, Some(schedule.busy_at.saturating_add(rest)));
         }
         (Next::Compact { plan, request: None }, None)
+    }
+
+    /// A compaction for reads is no necessity either.
+    fn has_space_for_reads(&self, tree: &TreeVersion, plan: &planner::CompactionPlan) -> bool {
+        let bytes = plan.inputs.iter().filter_map(|run| tree.run(*run)).map(|(run, ..)| run.raw_bytes()).sum();
+        self.reserve.spares(bytes)
     }
 
     /// Returns the oldest immutable memtable, if it is complete.

@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use tamarack_env::sync::atomic::Ordering;
 use tamarack_model::filter::FilterChoice;
+use tamarack_model::occupancy::Occupancy;
 use tamarack_model::policy::{Policy, ShapeFamily};
 use tamarack_model::simulate::{self, ChangeCost as PredictedChange};
 use tamarack_model::{Bytes, Shape};
@@ -209,10 +210,18 @@ impl Scheduler {
     }
 
     /// Has the runs of the levels down to this one compacted into one in the background, for the
-    /// sake of reads, once nothing else is in progress.
-    pub fn compact_for_reads(&self, through: usize) {
-        self.schedule.lock().agenda.compact_for_reads(through);
-        self.wake();
+    /// sake of reads. Returns false, and does nothing, if the tree is not this one any more, or
+    /// something is in progress.
+    pub fn compact_for_reads(&self, occupancy: &Occupancy, through: usize) -> bool {
+        let mut schedule = self.schedule.lock();
+        let version = self.manifest.version();
+        let is_same = schedule.jobs.is_empty() && self.tree.of(&version).occupancy() == *occupancy;
+        if is_same {
+            schedule.agenda.compact_for_reads(through);
+            drop(schedule);
+            self.wake();
+        }
+        is_same
     }
 
     /// Returns true while a reshape that was asked for is going on.

@@ -55,7 +55,8 @@ impl AxisScale {
     pub(super) fn ticks(&self, most: usize) -> Vec<f64> {
         let kinds: Vec<Vec<f64>> = if self.is_logarithmic {
             let digits: [&[u32]; 4] = [&[1, 2, 3, 4, 5, 6, 8], &[1, 2, 5], &[1, 3], &[1]];
-            digits.map(|digits| self.decades(digits)).to_vec()
+            let coarser = [2, 3].map(|step| self.decades_by(step));
+            digits.map(|digits| self.decades(digits)).into_iter().chain(coarser).collect()
         } else {
             // The first steps are too small.
             let finest = power_of_ten(self.to - self.from) - 2;
@@ -70,6 +71,12 @@ impl AxisScale {
         let powers = power_of_ten(self.from.exp())..=power_of_ten(self.to.exp());
         let numbers = powers.flat_map(|power| digits.iter().map(move |digit| rounded(f64::from(*digit), power)));
         numbers.filter(|number| (self.from..=self.to).contains(&number.ln())).collect()
+    }
+
+    /// The powers of ten whose exponents this is a factor of, on a logarithmic axis.
+    fn decades_by(&self, step: usize) -> Vec<f64> {
+        let is_one = |number: &f64| power_of_ten(*number).rem_euclid(step as i32) == 0;
+        self.decades(&[1]).into_iter().filter(is_one).collect()
     }
 
     /// The multiples of `digit × 10^power`, on a linear axis.
