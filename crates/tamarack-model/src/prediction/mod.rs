@@ -336,7 +336,8 @@ impl Moments<'_> {
         let met: Vec<Met> = pieces.met(entry);
         // Half of a compaction's inputs are gone when its output is half done.
         let stored: f64 = met.iter().map(|met| met.entries).sum();
-        let live = tree.keys().unwrap_or(stored + memtables / entry);
+        // All keys may be deleted.
+        let live = tree.keys().unwrap_or(stored + memtables / entry).max(1.0);
         let per_block = range::entries_per_block(self.design.block_bytes as f64, entry);
         for (filter, seen) in &mut self.of_filters {
             let rates = pieces.rates(&filter.of_runs(tree), |plan| filter.of_output(tree, plan));

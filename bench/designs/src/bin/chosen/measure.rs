@@ -100,17 +100,18 @@ struct Counts {
     operations: u64,
     /// All updates.
     updates: u64,
-    /// Data blocks that timed operations have read.
-    blocks: u64,
-    /// The time of timed operations, without awaited compactions.
-    operating: Duration,
+    /// Of each phase: seconds and data blocks of a timed operation, without awaited compactions.
+    /// Phases count alike, as moments do in a prediction, however many operations each had time
+    /// for.
+    phases: Vec<[f64; 2]>,
     /// The time of awaited flushes and compactions.
     settling: Duration,
 }
 
 impl Counts {
     fn figures(&self, mix: &Mix, before: &Stats, after: &Stats) -> Value {
-        let operating = self.operating.as_secs_f64() / self.operations as f64;
+        let mean = |of: usize| self.phases.iter().map(|phase| phase[of]).sum::<f64>() / self.phases.len() as f64;
+        let operating = mean(0);
         let settling = self.settling.as_secs_f64() / self.updates.max(1) as f64;
         let [.., share_of_updates] = mix.shares();
         let written = after.written_raw_bytes() - before.written_raw_bytes();
@@ -121,7 +122,7 @@ impl Counts {
             "settling_seconds": settling,
             "operations": self.operations,
             "updates": self.updates,
-            "blocks": self.blocks as f64 / self.operations as f64,
+            "blocks": mean(1),
             "write_amplification": written as f64 / flushed.max(1) as f64,
             "cache_capacity_bytes": after.memory.cache_capacity_bytes,
         })
@@ -170,6 +171,7 @@ impl Run {
     /// Carries out operations of the mix until their time is over, or there were so many updates.
     fn operate_until(&mut self, updates: u64) -> Result<()> {
         let blocks = reads(&self.client.db.stats()).0;
+        let operations = self.counts.operations;
         let mut operating = Duration::ZERO;
         let mut began = Instant::now();
         loop {
@@ -190,8 +192,10 @@ impl Run {
                 break;
             }
         }
-        self.counts.operating += operating + began.elapsed();
-        self.counts.blocks += reads(&self.client.db.stats()).0 - blocks;
+        let seconds = (operating + began.elapsed()).as_secs_f64();
+        let blocks = reads(&self.client.db.stats()).0 - blocks;
+        let operations = (self.counts.operations - operations) as f64;
+        self.counts.phases.push([seconds / operations, blocks as f64 / operations]);
         Ok(())
     }
 }

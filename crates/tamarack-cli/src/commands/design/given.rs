@@ -95,7 +95,8 @@ fn read(file: &str) -> Result<ArgMatches, Failure> {
         parser().try_get_matches_from(checked).map_err(|error| wrong(explained(name, &error)))?;
         words.extend(of_line);
     }
-    Ok(parser().try_get_matches_from(words).expect("each line was accepted, and no line is repeated"))
+    // Each line was accepted alone; lines may exclude each other.
+    parser().try_get_matches_from(words).map_err(|error| Failure::Usage(format!("{file}: {}", in_one_line(&error))))
 }
 
 /// The arguments that mean the same as a line of the file.
@@ -114,8 +115,15 @@ fn words_of(name: &str, value: &str) -> Result<Vec<String>, String> {
             _ => Err(format!("write `{name} = true` or `{name} = false`")),
         },
         ArgAction::Append => {
+            if let Some(word) = value.split_whitespace().find(|word| word.starts_with('-')) {
+                return Err(format!("`{word}` is no value of `{name}`; options have lines of their own"));
+            }
             let values = value.split_whitespace().map(str::to_owned);
             Ok(std::iter::once(option).chain(values).collect())
+        }
+        // With an optional value, none means the same as on the command line.
+        _ if value.is_empty() && argument.get_num_args().is_some_and(|values| values.min_values() == 0) => {
+            Ok(vec![option])
         }
         _ => Ok(vec![format!("{option}={value}")]),
     }
@@ -128,9 +136,14 @@ fn parser() -> Command {
 
 /// What is wrong with a line, from the parser's message.
 fn explained(name: &str, error: &clap::Error) -> String {
+    format!("{}; `tamarack design --help` describes --{name}", in_one_line(error))
+}
+
+/// The parser's message without its advice.
+fn in_one_line(error: &clap::Error) -> String {
     let message = error.to_string();
     let first = message.split("\n\n").next().unwrap_or_default();
     let first = first.strip_prefix("error: ").unwrap_or(first);
     let words: Vec<&str> = first.split_whitespace().collect();
-    format!("{}; `tamarack design --help` describes --{name}", words.join(" "))
+    words.join(" ")
 }

@@ -381,7 +381,7 @@ fn trade_offs_within_memory() {
 #[test]
 fn plots_in_the_terminal() {
     let words =
-        ["design", "--entries", "200000", "--buffer", "1MiB", "--compare", "moose", "--compare", "rocksdb", "--plot"];
+        ["design", "--entries", "200000", "--buffer", "1MiB", "--compare", "moose", "--compare", "leveldb", "--plot"];
     let said = run_ok(&words);
     let (table, plot) = said.split_once("block reads per read").expect("the title of an axis");
     assert!(table.contains("2 designs for"), "{said}");
@@ -451,6 +451,9 @@ what-if = false
     assert_eq!(priced(&["--entries", "9000", "--file", &file]), priced(&words));
     let one = ["--entries", "9000", "--compare", "tiering:T=4"];
     assert_eq!(priced(&[&one[..], &["--file", &file]].concat()), priced(&one));
+    // An option that may have no value has none in a file either.
+    let file = dir.file("plotted", "entries = 9000\nplot =\n");
+    assert_eq!(run_ok(&["design", "--file", &file]), run_ok(&["design", "--entries", "9000", "--plot"]));
 }
 
 /// What is wrong with a file is said with its name and line, and with what to do.
@@ -470,6 +473,7 @@ fn files_that_are_refused() {
         ("workload = reads=1\n", "zero-result=1,existing=1"),
         ("compare =\n", ":1: a value is required for '--compare <DESIGN>...'"),
         ("compare = a b c d\n", ":1: "),
+        ("compare = moose --plot\n", ":1: `--plot` is no value of `compare`; options have lines of their own"),
         ("buffer = 1MiB\n", "the number of entries is missing: give --entries, or write a line `entries = COUNT`"),
     ] {
         let file = dir.file("request", text);
