@@ -146,6 +146,15 @@ pub enum ErrorKind {
 
 impl Error {
     /// Returns the kind of the error.
+    ///
+    /// ```
+    /// # let env = tamarack::MemoryEnv::new(1);
+    /// # let options = tamarack::Options::new().advanced(tamarack::AdvancedOptions::new().env(env));
+    /// use tamarack::ErrorKind;
+    ///
+    /// let missing = options.open_read_only("/prices").unwrap_err();
+    /// assert_eq!(missing.kind(), ErrorKind::NotFound);
+    /// ```
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Io { .. } if self.is_storage_full() => ErrorKind::StorageFull,

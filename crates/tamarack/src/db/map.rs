@@ -44,7 +44,6 @@ impl Db {
     /// db.put("maple", "12.50")?;
     /// db.put("oak", "9.80")?;
     /// assert_eq!(db.first_key_value()?, Some((b"maple".to_vec(), b"12.50".to_vec())));
-    /// assert_eq!(db.last_key_value()?.map(|(key, _)| key), Some(b"oak".to_vec()));
     /// # Ok::<(), tamarack::Error>(())
     /// ```
     ///
@@ -56,6 +55,16 @@ impl Db {
 
     /// Returns the last key and its value, or `None` if the database is empty.
     ///
+    /// ```
+    /// # let env = tamarack::MemoryEnv::new(1);
+    /// # let advanced = tamarack::AdvancedOptions::new().env(env);
+    /// # let db = tamarack::Options::new().advanced(advanced).open("/prices")?;
+    /// db.put("maple", "12.50")?;
+    /// db.put("oak", "9.80")?;
+    /// assert_eq!(db.last_key_value()?, Some((b"oak".to_vec(), b"9.80".to_vec())));
+    /// # Ok::<(), tamarack::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Db::get`].
     pub fn last_key_value(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
@@ -63,6 +72,18 @@ impl Db {
     }
 
     /// Returns true if no key has a value. Costs a scan to the first entry.
+    ///
+    /// ```
+    /// # let env = tamarack::MemoryEnv::new(1);
+    /// # let advanced = tamarack::AdvancedOptions::new().env(env);
+    /// # let db = tamarack::Options::new().advanced(advanced).open("/prices")?;
+    /// assert!(db.is_empty()?);
+    /// db.put("maple", "12.50")?;
+    /// assert!(!db.is_empty()?);
+    /// db.delete("maple")?;
+    /// assert!(db.is_empty()?);
+    /// # Ok::<(), tamarack::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Db::get`].
@@ -77,13 +98,9 @@ impl Db {
     /// # let env = tamarack::MemoryEnv::new(1);
     /// # let advanced = tamarack::AdvancedOptions::new().env(env);
     /// # let db = tamarack::Options::new().advanced(advanced).open("/prices")?;
-    /// assert!(db.is_empty()?);
     /// db.put("maple", "12.50")?;
     /// db.put("maple", "13.00")?;
     /// assert_eq!(db.len()?, 1);
-    /// assert_eq!(db.approximate_len(), 2, "both are in the memtable");
-    /// db.compact()?;
-    /// assert_eq!(db.approximate_len(), 1);
     /// # Ok::<(), tamarack::Error>(())
     /// ```
     ///
@@ -100,6 +117,18 @@ impl Db {
     /// deletes, of those that compactions have not dropped yet. So it is exact if each key was put
     /// once, and after [`Db::compact`] without snapshots. While a compaction is in progress, tables
     /// that it has handed over in part count as a half or a third.
+    ///
+    /// ```
+    /// # let env = tamarack::MemoryEnv::new(1);
+    /// # let advanced = tamarack::AdvancedOptions::new().env(env);
+    /// # let db = tamarack::Options::new().advanced(advanced).open("/prices")?;
+    /// db.put("maple", "12.50")?;
+    /// db.put("maple", "13.00")?;
+    /// assert_eq!(db.approximate_len(), 2, "both are in the memtable");
+    /// db.compact()?;
+    /// assert_eq!(db.approximate_len(), 1);
+    /// # Ok::<(), tamarack::Error>(())
+    /// ```
     pub fn approximate_len(&self) -> u64 {
         let state = self.engine.tree.pin_scan();
         let in_memtables = state.memtables().map(|memtable| (memtable.entries(), memtable.tombstones()));
@@ -130,10 +159,13 @@ impl Db {
     /// # let env = tamarack::MemoryEnv::new(1);
     /// # let advanced = tamarack::AdvancedOptions::new().env(env);
     /// # let db = tamarack::Options::new().advanced(advanced).open("/trees")?;
-    /// for number in 0..10_000u32 { db.put(number.to_be_bytes(), "a tree of some feet")?; }
-    /// db.flush()?; let (all, tenth) = (db.approximate_bytes(..)?,
-    /// db.approximate_bytes(..1000u32.to_be_bytes())?); assert!((8 * tenth..12 *
-    /// tenth).contains(&all), "{tenth} of {all}");
+    /// for number in 0..10_000_u32 {
+    ///     db.put(number.to_be_bytes(), "a tree of some feet")?;
+    /// }
+    /// db.flush()?;
+    /// let all = db.approximate_bytes(..)?;
+    /// let tenth = db.approximate_bytes(..1000_u32.to_be_bytes())?;
+    /// assert!((8 * tenth..12 * tenth).contains(&all), "{tenth} of {all}");
     /// # Ok::<(), tamarack::Error>(())
     /// ```
     ///

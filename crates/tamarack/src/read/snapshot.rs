@@ -80,11 +80,31 @@ impl Snapshot {
     }
 
     /// Returns an iterator over all entries: [`Snapshot::scan`] of `..`.
+    ///
+    /// ```
+    /// # let advanced = tamarack::AdvancedOptions::new().env(tamarack::MemoryEnv::new(1));
+    /// # let db = tamarack::Options::new().advanced(advanced).open("/prices")?;
+    /// db.put("maple", "12.50")?;
+    /// let snapshot = db.snapshot();
+    /// db.put("oak", "9.80")?;
+    /// assert_eq!((snapshot.iter().count(), db.iter().count()), (1, 2));
+    /// # Ok::<(), tamarack::Error>(())
+    /// ```
     pub fn iter(&self) -> Scan {
         self.scan(..)
     }
 
     /// Returns the first key and its value, or `None` if the database was empty.
+    ///
+    /// ```
+    /// # let advanced = tamarack::AdvancedOptions::new().env(tamarack::MemoryEnv::new(1));
+    /// # let db = tamarack::Options::new().advanced(advanced).open("/prices")?;
+    /// db.put("maple", "12.50")?;
+    /// let snapshot = db.snapshot();
+    /// db.put("elm", "7.20")?;
+    /// assert_eq!(snapshot.first_key_value()?, Some((b"maple".to_vec(), b"12.50".to_vec())));
+    /// # Ok::<(), tamarack::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Snapshot::get`].
@@ -94,6 +114,16 @@ impl Snapshot {
 
     /// Returns the last key and its value, or `None` if the database was empty.
     ///
+    /// ```
+    /// # let advanced = tamarack::AdvancedOptions::new().env(tamarack::MemoryEnv::new(1));
+    /// # let db = tamarack::Options::new().advanced(advanced).open("/prices")?;
+    /// db.put("maple", "12.50")?;
+    /// let snapshot = db.snapshot();
+    /// db.put("oak", "9.80")?;
+    /// assert_eq!(snapshot.last_key_value()?, Some((b"maple".to_vec(), b"12.50".to_vec())));
+    /// # Ok::<(), tamarack::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Snapshot::get`].
     pub fn last_key_value(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
@@ -101,6 +131,15 @@ impl Snapshot {
     }
 
     /// Returns true if no key had a value. Costs a scan to the first entry.
+    ///
+    /// ```
+    /// # let advanced = tamarack::AdvancedOptions::new().env(tamarack::MemoryEnv::new(1));
+    /// # let db = tamarack::Options::new().advanced(advanced).open("/prices")?;
+    /// let snapshot = db.snapshot();
+    /// db.put("maple", "12.50")?;
+    /// assert!(snapshot.is_empty()? && !db.is_empty()?);
+    /// # Ok::<(), tamarack::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Snapshot::get`].
@@ -110,6 +149,16 @@ impl Snapshot {
 
     /// Returns the number of keys that had a value, exactly. **Scans all entries**:
     /// [`Db::approximate_len`](crate::Db::approximate_len) reads nothing.
+    ///
+    /// ```
+    /// # let advanced = tamarack::AdvancedOptions::new().env(tamarack::MemoryEnv::new(1));
+    /// # let db = tamarack::Options::new().advanced(advanced).open("/prices")?;
+    /// db.put("maple", "12.50")?;
+    /// let snapshot = db.snapshot();
+    /// db.put("oak", "9.80")?;
+    /// assert_eq!((snapshot.len()?, db.len()?), (1, 2));
+    /// # Ok::<(), tamarack::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Snapshot::get`].
@@ -206,8 +255,8 @@ impl Scan {
     /// first at or after `key`. Entries before it are skipped, also for the back. Never leads back:
     /// a `key` at or before the last entry from the front has no effect, nor has one after the end.
     ///
-    /// Reads nothing; the next step costs a seek, as the first one did. Scans are joined so, and
-    /// each group of keys is represented by its first one.
+    /// Reads nothing; the next step costs a seek, as the first one did. Uses: a merge join of two
+    /// scans, or the first key of each group of keys.
     ///
     /// ```
     /// # let advanced = tamarack::AdvancedOptions::new().env(tamarack::MemoryEnv::new(1));
@@ -230,12 +279,24 @@ impl Scan {
 
     /// Moves the back to `key`: of the entries that are left, the next one from the back is the
     /// last at or before `key`. Otherwise as [`Scan::seek`].
+    ///
+    /// ```
+    /// # let advanced = tamarack::AdvancedOptions::new().env(tamarack::MemoryEnv::new(1));
+    /// # let db = tamarack::Options::new().advanced(advanced).open("/seeking")?;
+    /// for key in ["ash", "elm", "oak"] {
+    ///     db.put(key, "")?;
+    /// }
+    /// let mut scan = db.iter();
+    /// scan.seek_back("fir");
+    /// assert_eq!(scan.next_back().transpose()?.map(|(key, _)| key), Some(b"elm".to_vec()));
+    /// # Ok::<(), tamarack::Error>(())
+    /// ```
     pub fn seek_back(&mut self, key: impl AsRef<[u8]>) {
         self.0.seek_back(key_after(key.as_ref()));
     }
 
-    /// Skips the entries up to `key`, itself included: the next page of a scan whose last key that
-    /// was.
+    /// Skips the entries up to and including `key`: `key` is the last one of a page, and the scan
+    /// goes on with the next page.
     ///
     /// ```
     /// # let advanced = tamarack::AdvancedOptions::new().env(tamarack::MemoryEnv::new(1));
@@ -254,7 +315,20 @@ impl Scan {
         self
     }
 
-    /// Skips the entries from `key` on, itself included: the next page of a scan from the back.
+    /// Skips the entries from `key` on, itself included: as [`Scan::after`], for pages from the
+    /// back.
+    ///
+    /// ```
+    /// # let advanced = tamarack::AdvancedOptions::new().env(tamarack::MemoryEnv::new(1));
+    /// # let db = tamarack::Options::new().advanced(advanced).open("/paging")?;
+    /// for key in ["elm:1", "elm:2", "elm:3"] {
+    ///     db.put(key, "")?;
+    /// }
+    /// let page = db.prefix("elm:").before("elm:3").limit(5).rev();
+    /// let keys = page.map(|entry| Ok(entry?.0)).collect::<tamarack::Result<Vec<_>>>()?;
+    /// assert_eq!(keys, [b"elm:2", b"elm:1"]);
+    /// # Ok::<(), tamarack::Error>(())
+    /// ```
     pub fn before(mut self, key: impl AsRef<[u8]>) -> Self {
         self.0.seek_back(Key::from(key.as_ref()));
         self

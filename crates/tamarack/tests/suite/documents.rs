@@ -28,17 +28,30 @@ fn names_beside_those_of_other_stores_exist() {
     let sources = [
         include_str!("../../src/db.rs"),
         include_str!("../../src/db/map.rs"),
+        include_str!("../../src/db/transactions.rs"),
         include_str!("../../src/read/snapshot.rs"),
         include_str!("../../src/write/batch.rs"),
         include_str!("../../src/ingest.rs"),
         include_str!("../../src/repair.rs"),
         include_str!("../../src/error.rs"),
         include_str!("../../src/options.rs"),
+        include_str!("../../src/transaction/mod.rs"),
     ];
     let text = include_str!("../../../../docs/COMING_FROM.md");
     let columns = text.lines().filter(|line| line.starts_with("| ")).filter_map(|row| row.split(" | ").nth(1));
     let spans = columns.flat_map(|column| column.split('`').skip(1).step_by(2));
-    let ours = ["Db", "Snapshot", "Scan", "Batch", "Ingest", "Error", "ErrorKind", "Options", "AdvancedOptions"];
+    let ours = [
+        "Db",
+        "Snapshot",
+        "Scan",
+        "Batch",
+        "Ingest",
+        "Error",
+        "ErrorKind",
+        "Options",
+        "AdvancedOptions",
+        "Transaction",
+    ];
     let names = spans.filter_map(|span| span.split_once("::")).filter(|(group, _)| ours.contains(group));
     let mut found = 0;
     for (group, name) in names {

@@ -233,11 +233,15 @@ const BLOCK_BYTES: u64 = 4096;
 
 const VALUE_BYTES: u64 = 400;
 
+/// More than a run of 500 entries, which no memtable flushes by itself; less than two, which a
+/// flush would make one.
+const RUN_BYTES: u64 = 300_000;
+
 /// Six runs of tables of 20 blocks, over 3,000 keys in a random order, each put once; without
 /// memory for index blocks.
 fn runs() -> Result<(Db, u64)> {
     let env: Arc<dyn Env> = Arc::new(SimEnv::new(1));
-    let advanced = AdvancedOptions::new().env(env).policy("tiering:T=100").memtable_bytes(1 << 20);
+    let advanced = AdvancedOptions::new().env(env).policy("tiering:T=100").memtable_bytes(RUN_BYTES);
     let advanced =
         advanced.block_bytes(BLOCK_BYTES as usize).table_bytes(20 * BLOCK_BYTES).cache_bytes(0).index_bytes(0);
     let db = Options::new().compression(Compression::None).threads(1).advanced(advanced).open("/db")?;
