@@ -148,8 +148,8 @@ impl Error {
     /// Returns the kind of the error.
     ///
     /// ```
-    /// # let env = tamarack::MemoryEnv::new(1);
-    /// # let options = tamarack::Options::new().advanced(tamarack::AdvancedOptions::new().env(env));
+    /// # let advanced = tamarack::AdvancedOptions::new().env(tamarack::MemoryEnv::new(1));
+    /// # let options = tamarack::Options::new().advanced(advanced);
     /// use tamarack::ErrorKind;
     ///
     /// let missing = options.open_read_only("/prices").unwrap_err();

@@ -1,12 +1,13 @@
-//! A program that uses the crate `log`, and turns on the feature `log` of `tracing`, sees background
-//! work and failures among its records, as docs/GUIDE.md says. No `tracing` subscriber is set.
+//! A program that uses the crate `log`, and turns on the feature `log` of `tracing`, sees
+//! background work and failures among its records, as docs/GUIDE.md says. No `tracing` subscriber
+//! is set.
 
 use std::sync::{Arc, Mutex};
 
 use log::{Level, LevelFilter, Log, Metadata, Record};
-use tamarack::{AdvancedOptions, Options, Result};
-use tamarack_env::sim::{CallKind, Failure, Fault};
+use tamarack::{AdvancedOptions, Options, Result, step};
 use tamarack_env::SimEnv;
+use tamarack_env::sim::{Failure, Fault};
 
 /// The logger of a program: keeps level, target and text.
 struct Kept(Mutex<Vec<(Level, String, String)>>);
@@ -60,8 +61,8 @@ fn background_work_and_failures_are_log_records() -> Result<()> {
     assert!(!told.iter().any(is_severe), "nothing has failed: {told:#?}");
 
     db.put("elm", "7.20")?;
-    env.inject(Fault::new(Failure::Io).kind(CallKind::Create));
-    let _ = db.flush();
+    env.inject(Fault::new(Failure::StorageFull).step(step::TABLE_WRITE));
+    db.flush().expect_err("there is no space");
     let told = records();
     assert!(has(&told, Level::Error, "background job failed"), "{told:#?}");
     Ok(())

@@ -255,7 +255,7 @@ impl Scan {
     /// first at or after `key`. Entries before it are skipped, also for the back. Never leads back:
     /// a `key` at or before the last entry from the front has no effect, nor has one after the end.
     ///
-    /// Reads nothing; the next step costs a seek, as the first one did. Uses: a merge join of two
+    /// Reads nothing; the next step costs a seek, as the first one did. Uses: a join of two
     /// scans, or the first key of each group of keys.
     ///
     /// ```

@@ -272,7 +272,7 @@ fn blocks_read(db: &Db) -> (u64, u64) {
 #[test]
 fn approximate_bytes_keep_to_their_bound() -> Result<()> {
     let (db, runs) = runs()?;
-    let tables = db.stats().levels.iter().flat_map(|level| &level.runs).map(|run| run.tables as u64).sum::<u64>();
+    let tables = db.stats().levels.iter().flat_map(|level| &level.runs).map(|run| run.tables).sum::<u64>();
     let random = Random::new(1);
     let before = blocks_read(&db);
     for _ in 0..300 {
