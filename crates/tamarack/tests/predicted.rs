@@ -182,7 +182,7 @@ impl Writer {
     fn check(&self, db: &Db) -> Result<()> {
         let mut keys: Vec<[u8; 8]> = (0..self.entries).map(|number| unique(number).to_be_bytes()).collect();
         keys.sort_unstable();
-        let found = db.scan::<&[u8]>(..).map(|entry| entry.map(|(key, _)| key)).collect::<Result<Vec<_>>>()?;
+        let found = db.scan(..).map(|entry| entry.map(|(key, _)| key)).collect::<Result<Vec<_>>>()?;
         assert!(found.iter().eq(keys.iter()), "{} keys were written, {} are there", keys.len(), found.len());
         Ok(())
     }

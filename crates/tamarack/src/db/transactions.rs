@@ -33,7 +33,7 @@ impl Db {
     ///     }
     ///     Ok(balance > 0)
     /// })?;
-    /// assert!(is_paid && db.contains("birch")? && !db.contains("alder")?);
+    /// assert!(is_paid && db.contains_key("birch")? && !db.contains_key("alder")?);
     /// # Ok::<(), tamarack::Error>(())
     /// ```
     ///

@@ -82,3 +82,22 @@ impl From<Value> for Vec<u8> {
         value.to_vec()
     }
 }
+
+/// Keeps the value where it is, pinned as by [`Value`], until the last clone of the bytes is
+/// dropped. Copies nothing.
+///
+/// ```
+/// # let env = tamarack::MemoryEnv::new(1);
+/// # let options = tamarack::Options::new().advanced(tamarack::AdvancedOptions::new().env(env));
+/// # let db = options.open("/bytes")?;
+/// db.put(bytes::Bytes::from("oak"), bytes::Bytes::from("9.80"))?;
+/// let value: Option<bytes::Bytes> = db.get("oak")?.map(Into::into);
+/// assert_eq!(value.as_deref(), Some(&b"9.80"[..]));
+/// # Ok::<(), tamarack::Error>(())
+/// ```
+#[cfg(feature = "bytes")]
+impl From<Value> for bytes::Bytes {
+    fn from(value: Value) -> Self {
+        Self::from_owner(value)
+    }
+}

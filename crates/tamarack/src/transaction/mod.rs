@@ -30,7 +30,6 @@ mod scan;
 
 use std::cell::RefCell;
 use std::fmt;
-use std::ops::RangeBounds;
 use std::sync::Arc;
 
 pub(crate) use retry::transact;
@@ -42,7 +41,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::format::key_range::KeyRange;
 use crate::memory::MemoryPart;
-use crate::read::{Snapshot, Value};
+use crate::read::{KeyBounds, Snapshot, Value, range_within};
 use crate::write::{BeginTicket, Durability};
 
 /// An optimistic, serialisable transaction. It sees the database as of its beginning, with its own
@@ -137,21 +136,21 @@ impl Transaction {
     ///
     /// # Errors
     /// As [`Db::get`](crate::Db::get).
-    pub fn contains(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+    pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         let key = key.as_ref();
         if let Some(own) = self.writes.get(key) {
             return Ok(own.is_some());
         }
         self.reads.borrow_mut().add_key(key);
-        self.snapshot.contains(key)
+        self.snapshot.contains_key(key)
     }
 
     /// Returns an iterator over the entries whose keys lie in `range`, in key order, double-ended.
     ///
     /// # Errors
     /// An item is an error if a table cannot be read; the iterator ends after it.
-    pub fn scan<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> TransactionScan<'_> {
-        self.scan_range(KeyRange::within(range))
+    pub fn scan(&self, range: impl KeyBounds) -> TransactionScan<'_> {
+        self.scan_range(range_within(&range))
     }
 
     /// Returns an iterator over the entries whose keys begin with `prefix`.

@@ -34,6 +34,8 @@ pub mod occupancy;
 
 pub mod version;
 
+mod extent;
+
 mod filter_fpr;
 
 pub mod run;

@@ -19,6 +19,10 @@ pub const VALUE_BYTES_MAX: u64 = 1 << 30;
 /// let mut batch = tamarack::Batch::new();
 /// batch.put("from", "90").put("to", "110").delete("pending");
 /// assert_eq!(batch.len(), 3);
+///
+/// let prices: tamarack::Batch = [("maple", "12.50"), ("oak", "9.80")].into_iter().collect();
+/// batch.extend(vec![("elm", "7.20")]);
+/// assert_eq!((prices.len(), batch.len()), (2, 4));
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
@@ -84,6 +88,24 @@ impl Batch {
         self.longest_key_bytes = self.longest_key_bytes.max(key.len());
         self.longest_value_bytes = self.longest_value_bytes.max(value.len());
         self
+    }
+}
+
+/// Puts each key with its value, in this order.
+impl<K: AsRef<[u8]>, V: AsRef<[u8]>> Extend<(K, V)> for Batch {
+    fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, entries: I) {
+        for (key, value) in entries {
+            self.put(key, value);
+        }
+    }
+}
+
+/// Creates a batch that puts each key with its value, in this order.
+impl<K: AsRef<[u8]>, V: AsRef<[u8]>> FromIterator<(K, V)> for Batch {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
+        let mut batch = Self::new();
+        batch.extend(entries);
+        batch
     }
 }
 

@@ -528,7 +528,7 @@ fn checkpoint_dir(number: usize) -> String {
 /// All that is there, which must come in the order of keys.
 fn scan(db: &Db) -> Outcome<Entries> {
     let mut found = Entries::new();
-    for entry in db.scan::<&[u8]>(..) {
+    for entry in db.scan(..) {
         let (key, value) = entry.map_err(|error| format!("a scan failed: {error}"))?;
         if found.last_key_value().is_some_and(|(last, _)| *last >= key) {
             return Err(format!("a scan yields {} out of order", key.escape_ascii()));

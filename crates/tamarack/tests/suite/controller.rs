@@ -55,7 +55,7 @@ fn check(db: &Db) -> Result<()> {
     for number in (0..ENTRIES).step_by(97) {
         assert!(db.get(key(number))?.is_some_and(|value| *value == [b'v'; 100]), "{number}");
     }
-    assert_eq!(db.scan::<&[u8]>(..).count() as u64, ENTRIES);
+    assert_eq!(db.scan(..).count() as u64, ENTRIES);
     Ok(())
 }
 
@@ -259,7 +259,7 @@ fn operations_are_counted() -> Result<()> {
     for number in 0..3_000 {
         db.get(key(number))?;
     }
-    db.contains(key(5_000))?;
+    db.contains_key(key(5_000))?;
     db.multi_get(&[key(0), key(1), key(999), key(1_000), key(7_000)])?;
     // A deleted key is found: its tombstone ends the lookup.
     let lookups = db.stats().lookups;
@@ -270,9 +270,9 @@ fn operations_are_counted() -> Result<()> {
         let mut scan = db.scan(key(number as u64)..).limit(1 + number % 70);
         entries += scan.by_ref().take(number % 50).count();
     }
-    entries += db.scan::<&[u8]>(..).rev().count();
-    drop(db.scan::<&[u8]>(..));
-    let mut lent = db.scan::<&[u8]>(..).limit(500);
+    entries += db.scan(..).rev().count();
+    drop(db.scan(..));
+    let mut lent = db.scan(..).limit(500);
     for _ in 0..40 {
         entries += usize::from(lent.next_lent()?.is_some()) + usize::from(lent.next_back_lent()?.is_some());
     }

@@ -107,7 +107,7 @@ impl Record {
 
     fn scan(&mut self, transaction: &Transaction) -> Result<()> {
         let mut found: BTreeMap<u64, Version> = (0..KEYS).map(|key| (key, Version::new())).collect();
-        for entry in transaction.scan::<&[u8]>(..) {
+        for entry in transaction.scan(..) {
             let (key, value) = entry?;
             found.insert(u64::from_be_bytes(key.try_into().expect("eight bytes")), version(&value));
         }

@@ -139,7 +139,7 @@ impl Read {
         match self {
             Self::Get(key) => {
                 let value = transaction.get(key).unwrap();
-                assert_eq!(transaction.contains(key).unwrap(), value.is_some());
+                assert_eq!(transaction.contains_key(key).unwrap(), value.is_some());
                 vec![value.map(|value| (key.clone(), value.to_vec()))]
             }
             Self::Scan { from, to, limit, steps } => {
@@ -309,7 +309,7 @@ fn history(seed: u64, coverage: &mut Coverage) {
     for last in open {
         last.commit(&mut model, coverage);
     }
-    let found: Content = db.scan::<&[u8]>(..).map(|entry| entry.unwrap()).collect();
+    let found: Content = db.scan(..).map(|entry| entry.unwrap()).collect();
     assert_eq!(found, model.content, "seed {seed}");
     assert_eq!(db.stats().memory.transactions_bytes, 0, "seed {seed}");
 }

@@ -27,7 +27,7 @@ fn a_key_that_was_read_and_written_is_a_conflict() -> Result<()> {
     let message = conflict(transaction.commit());
     assert!(message.contains("the key \"a\", which the transaction has read, was written"), "{message}");
     assert!(message.contains("run the transaction again"), "{message}");
-    assert!(!db.contains("b")?);
+    assert!(!db.contains_key("b")?);
     Ok(())
 }
 
@@ -37,7 +37,7 @@ fn absent_and_unchanged_keys_are_read_as_well() -> Result<()> {
     let db = in_memory();
     for deletes in [false, true] {
         let mut transaction = db.transaction();
-        assert!(!transaction.contains("a")?);
+        assert!(!transaction.contains_key("a")?);
         if deletes {
             db.delete("a")?
         } else {
@@ -83,11 +83,11 @@ fn what_a_scan_has_not_reached_is_not_read() -> Result<()> {
     }
     for (written, is_conflict) in [("a", true), ("b", true), ("c", false), ("d", false), ("g", false), ("h", true)] {
         let mut transaction = db.transaction();
-        let mut scan = transaction.scan::<&str>(..);
+        let mut scan = transaction.scan(..);
         assert_eq!(scan.next().transpose()?.map(|(key, _)| key), Some(b"b".to_vec()));
         assert_eq!(scan.next_back().transpose()?.map(|(key, _)| key), Some(b"h".to_vec()));
         drop(scan);
-        let never_used = transaction.scan::<&str>(..);
+        let never_used = transaction.scan(..);
         drop(never_used);
         db.put(written, "")?;
         transaction.put("x", "");
@@ -138,14 +138,14 @@ fn what_is_no_conflict() -> Result<()> {
     assert_eq!(db.get("a")?.as_deref(), Some(&b"first"[..]));
 
     let reader = db.transaction();
-    assert_eq!(reader.scan::<&str>(..).count(), 1);
+    assert_eq!(reader.scan(..).count(), 1);
     db.put("b", "")?;
-    assert_eq!(reader.scan::<&str>(..).count(), 1);
+    assert_eq!(reader.scan(..).count(), 1);
     reader.commit()?;
 
     // What was written before it began.
     let mut transaction = db.transaction();
-    assert!(transaction.contains("b")?);
+    assert!(transaction.contains_key("b")?);
     transaction.put("c", "");
     transaction.commit_with(Durability::Sync)?;
     Ok(())
@@ -176,17 +176,17 @@ fn own_writes_are_merged_into_scans() -> Result<()> {
     }
     let mut transaction = db.transaction();
     transaction.put("a", "own").put("d", "own").delete("f").put("g", "own").delete("z");
-    let forward: Vec<_> = transaction.scan::<&str>(..).map(|entry| entry.unwrap().0[0]).collect();
-    let backward: Vec<_> = transaction.scan::<&str>(..).rev().map(|entry| entry.unwrap().0[0]).collect();
+    let forward: Vec<_> = transaction.scan(..).map(|entry| entry.unwrap().0[0]).collect();
+    let backward: Vec<_> = transaction.scan(..).rev().map(|entry| entry.unwrap().0[0]).collect();
     assert_eq!((&forward[..], &backward[..]), (&b"abdg"[..], &b"gdba"[..]));
     let limited: Vec<_> = transaction.scan("b"..).limit(2).map(|entry| entry.unwrap().1).collect();
     assert_eq!(limited, [b"old", b"own"]);
     assert_eq!(transaction.scan("f".."g").count(), 0);
     assert_eq!(transaction.scan("g".."a").count(), 0);
     assert_eq!(transaction.get("f")?, None);
-    assert!(transaction.contains("g")? && !transaction.contains("z")?);
+    assert!(transaction.contains_key("g")? && !transaction.contains_key("z")?);
     transaction.rollback();
-    assert_eq!(db.scan::<&str>(..).count(), 3);
+    assert_eq!(db.scan(..).count(), 3);
     Ok(())
 }
 
@@ -224,7 +224,7 @@ fn atomic_operations_on_one_key() -> Result<()> {
     assert_eq!(db.take("a")?, None);
     let double = |old: Option<&[u8]>| old.map(|old| [old, old].concat());
     assert_eq!(db.fetch_update("c", double)?, None);
-    assert!(!db.contains("c")?);
+    assert!(!db.contains_key("c")?);
     db.put("c", "xy")?;
     assert_eq!(db.fetch_update("c", double)?.as_deref(), Some(&b"xy"[..]));
     assert_eq!(db.get("c")?.as_deref(), Some(&b"xyxy"[..]));
@@ -266,7 +266,7 @@ fn retries_are_bounded() -> Result<()> {
         Err(Error::InvalidArgument("no".to_owned()))
     });
     assert!(matches!(refused, Err(Error::InvalidArgument(_))) && attempts == 1);
-    assert!(!db.contains("c")?);
+    assert!(!db.contains_key("c")?);
     assert_eq!((db.stats().transactions_committed, db.stats().transaction_conflicts), (1, 104));
     Ok(())
 }
@@ -278,14 +278,14 @@ fn long_transactions_become_too_old() -> Result<()> {
     let advanced = AdvancedOptions::new().env(MemoryEnv::new(1));
     let db = Options::new().memory_bytes(1 << 20).advanced(advanced).open("/db")?;
     let (mut old, reader) = (db.transaction(), db.transaction());
-    assert!(!old.contains("a")?);
+    assert!(!old.contains_key("a")?);
     for number in 0..1000 {
         db.put(format!("key {number}"), "")?;
     }
     let of_window = db.stats().memory.transactions_bytes;
     assert!((20_000..=(1 << 15) + 1000).contains(&of_window), "{of_window} bytes");
     let mut young = db.transaction();
-    assert!(!young.contains("a")?);
+    assert!(!young.contains_key("a")?);
     old.put("b", "");
     let message = conflict(old.commit());
     assert!(message.contains("too old") && message.contains("32768 bytes"), "{message}");
@@ -326,7 +326,7 @@ fn an_ingest_makes_transactions_too_old() -> Result<()> {
     let message = conflict(before.commit());
     assert!(message.contains("data was ingested"), "{message}");
     let mut after = db.transaction();
-    assert!(after.contains("b")?);
+    assert!(after.contains_key("b")?);
     after.put("a", "");
     after.commit()
 }
@@ -365,7 +365,7 @@ fn transactions_of_closed_and_read_only_databases() -> Result<()> {
     let options = Options::new().advanced(AdvancedOptions::new().env(env));
     let db = options.open_read_only("/db")?;
     let reader = db.transaction();
-    assert!(reader.contains("a")? && !reader.contains("b")?);
+    assert!(reader.contains_key("a")? && !reader.contains_key("b")?);
     reader.commit()?;
     let mut writer = db.transaction();
     writer.put("b", "");
@@ -383,7 +383,7 @@ fn transactions_that_are_too_large() -> Result<()> {
         large.put(key, vec![0; 70 << 10]);
     }
     assert!(matches!(large.commit(), Err(Error::InvalidArgument(_))));
-    assert_eq!(db.scan::<&str>(..).count(), 0);
+    assert_eq!(db.scan(..).count(), 0);
     Ok(())
 }
 
@@ -395,6 +395,6 @@ fn values_outlive_transactions() -> Result<()> {
     let own = transaction.put("a", "own").get("a")?;
     drop(transaction);
     assert_eq!(own.as_deref(), Some(&b"own"[..]));
-    assert!(!db.contains("a")?);
+    assert!(!db.contains_key("a")?);
     Ok(())
 }

@@ -220,12 +220,12 @@ impl Session {
                 }
             }
             Op::Scan { reverse: false } => {
-                let delivered = collect(db.scan::<&str>(..));
+                let delivered = collect(db.scan(..));
                 let contradiction = scan_contradiction(&delivered, self.visible.iter());
                 self.check_scan(delivered.1, contradiction)
             }
             Op::Scan { reverse: true } => {
-                let delivered = collect(db.scan::<&str>(..).rev());
+                let delivered = collect(db.scan(..).rev());
                 let contradiction = scan_contradiction(&delivered, self.visible.iter().rev());
                 self.check_scan(delivered.1, contradiction)
             }
@@ -235,7 +235,7 @@ impl Session {
             }
             Op::ScanSnapshot => {
                 let Some((snapshot, model)) = &self.snapshot else { return Ok(()) };
-                let delivered = collect(snapshot.scan::<&str>(..));
+                let delivered = collect(snapshot.scan(..));
                 let contradiction = scan_contradiction(&delivered, model.iter());
                 self.check_scan(delivered.1, contradiction)
             }
