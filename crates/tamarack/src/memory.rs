@@ -104,6 +104,10 @@ const RESTS_PER_TRIM: u64 = 4096;
 /// in so many. Of a budget of 256 MiB, 8 MiB, or 80,000 writes with keys of 40 bytes.
 const COMMIT_WINDOW_SHARE: u64 = 32;
 
+/// The upper bound on their memory under any budget, in bytes: some 400,000 writes with keys of 16
+/// bytes. A commit that is compared with so many takes 40 turns, and 20,000 in the last.
+const COMMIT_WINDOW_BYTES_MAX: u64 = 32 << 20;
+
 /// The division of a memory budget, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Budget {
@@ -130,9 +134,10 @@ impl Budget {
     }
 
     /// The upper bound on the memory of the keys that are noted while transactions are active:
-    /// above it, the oldest transactions can no longer commit.
+    /// above it, the oldest transactions can no longer commit. A large budget allows no more than a
+    /// commit can be compared with in short turns.
     pub fn commit_window_bytes_max(&self) -> usize {
-        usize::try_from(self.total_bytes / COMMIT_WINDOW_SHARE).unwrap_or(usize::MAX)
+        (self.total_bytes / COMMIT_WINDOW_SHARE).min(COMMIT_WINDOW_BYTES_MAX) as usize
     }
 
     /// A budget that is never exceeded.

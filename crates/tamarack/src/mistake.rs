@@ -66,6 +66,12 @@ pub enum Mistake {
     /// A transaction commits although a key in a range that it has scanned was written since it
     /// began.
     RangesNotValidated,
+    /// A transaction takes its snapshot although writes up to its ticket are not visible yet.
+    BegunUnpublished,
+    /// A transaction joins a group while a run is installed that may replace what it has read.
+    JoinedBesideRun,
+    /// A transaction commits although notes were forgotten that it had not been compared with.
+    ForgottenOverlooked,
     /// The controller chooses designs at random, and all the time. No answer may depend on it.
     DesignsAtRandom,
 }

@@ -38,8 +38,8 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// Those of `run`; [`Error::Conflict`](crate::Error::Conflict) after the last attempt; else as
-    /// [`Transaction::commit`].
+    /// Those of `run`, at once, also [`Error::Conflict`](crate::Error::Conflict) of another
+    /// transaction in it; that of this one after the last attempt; else as [`Transaction::commit`].
     pub fn transact<T>(&self, run: impl FnMut(&mut Transaction) -> Result<T>) -> Result<T> {
         transaction::transact(&self.engine, run)
     }

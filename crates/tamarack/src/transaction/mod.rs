@@ -42,7 +42,7 @@ use crate::error::{Error, Result};
 use crate::format::key_range::KeyRange;
 use crate::memory::MemoryPart;
 use crate::read::{KeyBounds, Snapshot, Value, range_within};
-use crate::write::{BeginTicket, Durability};
+use crate::write::{Batch, BeginTicket, Durability, Write};
 
 /// An optimistic, serialisable transaction. It sees the database as of its beginning, with its own
 /// writes; others see these once it is committed, all at once. Dropping it rolls it back.
@@ -53,7 +53,8 @@ use crate::write::{BeginTicket, Durability};
 /// beginning has changed what the transaction has read: a key that was looked up, whether it had a
 /// value or not, or any key in a range that was scanned, also one that was not there. Begin another
 /// transaction then, and do the same again; [`Db::transact`](crate::Db::transact) does that.
-/// A transaction without writes always commits. Writing a key without reading it is no conflict.
+/// A transaction without writes always commits, as does one that has read nothing: writing a key
+/// without reading it is no conflict.
 ///
 /// # Isolation
 ///
@@ -64,12 +65,17 @@ use crate::write::{BeginTicket, Durability};
 ///
 /// # Costs
 ///
-/// A transaction pins what a [`Snapshot`](crate::Snapshot) pins. What it has read and written
-/// is in memory, and its writes together may be as large as a [`Batch`](crate::Batch). While any
-/// transaction is active, the keys of all writes are kept in memory, up to 1/32 of
-/// [`Options::memory_bytes`](crate::Options::memory_bytes); beyond that, the transactions that
-/// began first can no longer commit. An ingest makes all active ones unable to commit. So keep
-/// transactions short.
+/// A transaction pins what a [`Snapshot`](crate::Snapshot) pins. What it has read and written is in
+/// memory, counted against the budget and not bounded by it: it grows with each read, write and
+/// savepoint. Its writes together may be as large as a [`Batch`](crate::Batch); a commit of more is
+/// refused. While any transaction is active, the keys of all writes are kept in memory, up to 1/32
+/// of [`Options::memory_bytes`](crate::Options::memory_bytes) and 32 MiB; beyond that, the
+/// transactions that began first can no longer commit if they have read and written. Nor can those
+/// that are active when a run is ingested. So keep transactions short.
+///
+/// Transactions take no locks that others wait for, but they wait: one that begins while no other
+/// is active, for writes in progress; a commit, as a write does, and until an ingested run is
+/// installed; one that has a conflict, until the other write is visible.
 ///
 /// ```
 /// # let env = tamarack_env::MemoryEnv::new(1);
@@ -103,7 +109,11 @@ pub struct Transaction {
 
 /// A moment in a transaction, to be returned to by [`Transaction::rollback_to`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Savepoint(u64);
+pub struct Savepoint {
+    /// The number of its transaction.
+    transaction: u64,
+    number: u64,
+}
 
 impl Transaction {
     pub(crate) fn begin(engine: &Arc<Engine>) -> Self {
@@ -201,19 +211,23 @@ impl Transaction {
     /// # Ok::<(), tamarack::Error>(())
     /// ```
     pub fn savepoint(&mut self) -> Savepoint {
-        Savepoint(self.writes.savepoint())
+        Savepoint { transaction: self.begun.number, number: self.writes.savepoint() }
     }
 
     /// Takes back all writes since `savepoint`, which stays; later savepoints go. What was read
     /// since counts as read.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if an earlier savepoint was returned to since it was made.
+    /// [`Error::InvalidArgument`] if an earlier savepoint was returned to since it was made, or if
+    /// another transaction of the database has made it. Nothing is taken back then.
     pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
-        if self.writes.rollback_to(savepoint.0) {
+        let what = if savepoint.transaction != self.begun.number {
+            "the savepoint is one of another transaction: return to it in the transaction that has made it"
+        } else if self.writes.rollback_to(savepoint.number) {
             return Ok(());
-        }
-        let what = "this transaction has no such savepoint any more: it was rolled back to an earlier one";
+        } else {
+            "this transaction has no such savepoint any more: it was rolled back to an earlier one"
+        };
         Err(Error::InvalidArgument(what.to_owned()))
     }
 
@@ -225,21 +239,40 @@ impl Transaction {
     /// that to be known; else as [`Db::write`](crate::Db::write). Nothing was written then, unless
     /// it is [`Error::Stopped`].
     pub fn commit(self) -> Result<()> {
-        let durability = self.engine.durability;
-        self.commit_with(durability)
-    }
-
-    /// Commits the transaction as [`Transaction::commit`] does, with the given durability.
-    ///
-    /// # Errors
-    /// As [`Transaction::commit`].
-    pub fn commit_with(self, durability: Durability) -> Result<()> {
         if self.writes.is_empty() {
             // All that it has read is of one snapshot, which is its place in the order.
             return Ok(());
         }
+        let durability = self.engine.durability;
+        self.commit_writes(durability)
+    }
+
+    /// Commits the transaction as [`Transaction::commit`] does, with the given durability. If it
+    /// has no writes, what others have committed becomes as durable, as by an empty batch.
+    ///
+    /// # Errors
+    /// As [`Transaction::commit`]; without writes, as [`Db::write_with`](crate::Db::write_with) of
+    /// an empty batch, unless `durability` is [`Durability::Buffered`].
+    pub fn commit_with(self, durability: Durability) -> Result<()> {
+        match (self.writes.is_empty(), durability) {
+            (false, _) => self.commit_writes(durability),
+            (true, Durability::Buffered) => Ok(()),
+            (true, _) => self.engine.commits.commit(Write::Many(&Batch::new()), durability),
+        }
+    }
+
+    fn commit_writes(&self, durability: Durability) -> Result<()> {
+        let commits = &self.engine.commits;
+        let (bytes, bytes_max) = (self.writes.raw_bytes(), commits.batch_bytes_max());
+        // Said before they are copied. Without the others, one may be as large as it can be alone.
+        if self.writes.len() > 1 && bytes > bytes_max {
+            return Err(Error::InvalidArgument(format!(
+                "the writes of the transaction have {bytes} bytes; the maximum is {bytes_max} (an eighth of the \
+                 memory budget, at most 1 GiB); split it"
+            )));
+        }
         let reads = self.reads.borrow();
-        self.engine.commits.commit_transaction(&self.writes.to_batch(), durability, &self.begun, &*reads)
+        commits.commit_transaction(&self.writes.to_batch(), durability, &self.begun, &*reads)
     }
 
     /// Ends the transaction without writing anything, as dropping it does.

@@ -13,6 +13,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Range;
 
+use crate::entry::raw_bytes;
 use crate::format::key_range::{Key, KeyRange};
 use crate::memory::Charge;
 use crate::write::Batch;
@@ -45,6 +46,17 @@ impl Overlay {
     /// Returns true if there is no write.
     pub(super) fn is_empty(&self) -> bool {
         self.writes.is_empty()
+    }
+
+    /// Returns the number of keys that were written.
+    pub(super) fn len(&self) -> usize {
+        self.writes.len()
+    }
+
+    /// Returns the raw bytes that the batch of all writes will have.
+    pub(super) fn raw_bytes(&self) -> u64 {
+        let value_bytes = |write: &OwnWrite| write.as_ref().map_or(0, |value| value.len());
+        self.writes.iter().map(|(key, write)| raw_bytes(key.len(), value_bytes(write))).sum()
     }
 
     /// Returns what was written to `key`, if anything was.
@@ -166,7 +178,9 @@ mod tests {
                 };
                 assert_eq!(overlay.charge.bytes() as usize, map.iter().map(bytes).sum::<usize>(), "seed {seed}");
             }
-            assert_eq!(overlay.to_batch().len(), map.len());
+            let batch = overlay.to_batch();
+            assert_eq!((batch.len(), batch.raw_bytes()), (overlay.len(), overlay.raw_bytes()), "seed {seed}");
+            assert_eq!(batch.len(), map.len());
         }
         assert!(rollbacks > 1000, "{rollbacks}");
     }

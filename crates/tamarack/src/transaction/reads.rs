@@ -112,6 +112,10 @@ impl TransactionReads {
 }
 
 impl ReadSet for TransactionReads {
+    fn is_empty(&self) -> bool {
+        self.keys.is_empty() && self.ranges.is_empty() && self.open.is_empty()
+    }
+
     fn contains(&self, key: &[u8]) -> bool {
         (self.keys.contains(key) && !mistake::is_planted(Mistake::KeysNotValidated))
             || (self.range_with(key).is_some() && !mistake::is_planted(Mistake::RangesNotValidated))
@@ -179,6 +183,8 @@ mod tests {
                     keys.push(to);
                 }
             }
+            let is_empty = keys.is_empty() && list.iter().all(KeyRange::is_empty);
+            assert!(reads.is_empty() == is_empty || !reads.open.is_empty(), "seed {seed}: {list:?}");
             for _ in 0..40 {
                 let key = key(&mut random);
                 let expected = keys.contains(&key) || list.iter().any(|range| range.contains(&key));

@@ -28,11 +28,15 @@ const PAUSE_MAX: Duration = Duration::from_millis(10);
 /// Runs `run` in a transaction and commits it, again and again while that is a conflict.
 ///
 /// # Errors
-/// The conflict of the last attempt; any other error at once.
+/// The conflict of the last attempt; any other error, and any of `run`, at once.
 pub(crate) fn transact<T>(engine: &Arc<Engine>, mut run: impl FnMut(&mut Transaction) -> Result<T>) -> Result<T> {
     let mut conflicts = 0;
     loop {
-        match attempt(engine, &mut run) {
+        let mut transaction = Transaction::begin(engine);
+        // What `run` fails with is not this commit's: another transaction in it may have had a
+        // conflict, and its attempts.
+        let value = run(&mut transaction)?;
+        match transaction.commit() {
             Err(conflict @ Error::Conflict { .. }) => {
                 conflicts += 1;
                 if conflicts == ATTEMPTS_MAX {
@@ -40,16 +44,9 @@ pub(crate) fn transact<T>(engine: &Arc<Engine>, mut run: impl FnMut(&mut Transac
                 }
                 pause(&*engine.env, conflicts);
             }
-            outcome => return outcome,
+            outcome => return outcome.map(|()| value),
         }
     }
-}
-
-fn attempt<T>(engine: &Arc<Engine>, run: &mut impl FnMut(&mut Transaction) -> Result<T>) -> Result<T> {
-    let mut transaction = Transaction::begin(engine);
-    let value = run(&mut transaction)?;
-    transaction.commit()?;
-    Ok(value)
 }
 
 /// Pauses for a random time, after so many conflicts.

@@ -100,10 +100,11 @@ impl<'a> TransactionScan<'a> {
     pub fn limit(mut self, entries: usize) -> Self {
         let entries = self.remaining.map_or(entries, |remaining| remaining.min(entries));
         self.remaining = Some(entries);
-        // Own writes can hide as many entries of the snapshot, and one can wait at each end.
-        let hidden = self.own.clone().count();
-        let from_snapshot = entries.saturating_add(hidden).saturating_add(2);
-        self.snapshot = self.snapshot.limit(from_snapshot);
+        if let Some(hidden) = hidden_max(self.own.clone()) {
+            // One can wait at each end.
+            let from_snapshot = entries.saturating_add(hidden).saturating_add(2);
+            self.snapshot = self.snapshot.limit(from_snapshot);
+        }
         self
     }
 
@@ -171,6 +172,17 @@ impl<'a> TransactionScan<'a> {
     }
 }
 
+/// So many own writes are looked at to find a limit for the snapshot. Without one it reads ahead as
+/// any scan does.
+const OWN_LOOKED_AT: usize = 1024;
+
+/// The number of entries of the snapshot that own writes can hide without being delivered instead:
+/// deletes. `None` if there are too many writes to tell.
+fn hidden_max(mut own: Range<'_, Key, OwnWrite>) -> Option<usize> {
+    let deletes = own.by_ref().take(OWN_LOOKED_AT).filter(|(_, write)| write.is_none()).count();
+    own.next().is_none().then_some(deletes)
+}
+
 impl ScanProgress<'_> {
     /// The parts of the range that were read.
     fn parts_read(&self) -> [Option<KeyRange>; 2] {
@@ -211,5 +223,25 @@ impl std::iter::FusedIterator for TransactionScan<'_> {}
 impl fmt::Debug for TransactionScan<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TransactionScan").field("range", &self.progress.range).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    /// Only deletes count, and only so many writes are looked at.
+    #[test]
+    fn few_own_writes_raise_the_limit_of_the_snapshot() {
+        let mut own = BTreeMap::new();
+        for number in 0..OWN_LOOKED_AT as u32 {
+            own.insert(Key::from(&number.to_be_bytes()[..]), (number % 4 > 0).then(|| Key::from([])));
+        }
+        assert_eq!(hidden_max(own.range::<[u8], _>(..)), Some(OWN_LOOKED_AT / 4));
+        own.insert(Key::from(&[255; 4][..]), None);
+        assert_eq!(hidden_max(own.range::<[u8], _>(..)), None);
+        assert_eq!(hidden_max(Range::default()), Some(0));
     }
 }

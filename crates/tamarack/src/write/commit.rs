@@ -64,7 +64,7 @@ use crate::memtable::Memtable;
 use crate::stats::Counters;
 use crate::tree::state::Tree;
 use crate::wal::{Position, Wal};
-use crate::write::batch::{Batch, Write};
+use crate::write::batch::{Batch, VALUE_BYTES_MAX, Write};
 use crate::write::interval::IntervalSync;
 use crate::write::reserve::Reserve;
 use crate::write::throttle::Throttle;
@@ -307,7 +307,7 @@ impl CommitQueue {
         &self,
         write: Write<'_>,
         durability: Durability,
-        validation: Option<&mut Validation<'_>>,
+        mut validation: Option<&mut Validation<'_>>,
     ) -> Result<()> {
         write.check(self.settings.write_bytes_max)?;
         self.database.health.check_running()?;
@@ -328,6 +328,9 @@ impl CommitQueue {
                 false => reserve.check(),
             };
             allowed.inspect_err(|_| self.flush_deletes())?;
+        }
+        if let Some(validation) = &mut validation {
+            while !self.validate(self.queue.lock(), validation)?.1 {}
         }
         self.delay(write.raw_bytes());
         let _admitted = self.admission.admit(write.raw_bytes());
@@ -351,6 +354,11 @@ impl CommitQueue {
             // The caller is refused for the same reason, and tries again.
             tracing::debug!(%error, "no space for another WAL segment");
         }
+    }
+
+    /// Returns the maximum size of a batch with several writes, in raw bytes.
+    pub fn batch_bytes_max(&self) -> u64 {
+        self.settings.write_bytes_max.min(VALUE_BYTES_MAX)
     }
 
     /// Returns an error if a key, a value or the batch is too large.
@@ -525,14 +533,13 @@ impl CommitQueue {
         forming.members += 1;
         forming.raw_bytes += write.raw_bytes();
         forming.sync |= sync;
-        if queue.window.is_active() {
-            queue.window.note(group.ticket, write);
-        }
+        let forgotten = queue.window.is_active().then(|| queue.window.note(group.ticket, write));
         if !queue.led {
             self.lead(queue);
             return Ok((group, offset));
         }
         drop(queue);
+        drop(forgotten);
         while group.wait(|phase| phase != FORMING && phase != LED) == VACANT {
             let queue = self.queue.lock();
             // A later writer may have taken the lead meanwhile.

@@ -15,21 +15,25 @@
 //! # Invariants
 //!
 //! * Notes are in the order of tickets. While a transaction is active, every write with a larger
-//!   ticket than the one where it began is noted, or the transaction is **too old**.
+//!   ticket than the one where it began is noted, or the transaction is **too old**. None is too
+//!   old when it begins.
 //! * Without an active transaction the window is empty, and nothing is noted.
 //! * What a group had noted that failed later stays noted: at worst a conflict too many.
 //!
 //! # Bounds
 //!
 //! Notes take at most [`Budget::commit_window_bytes_max`](crate::memory::Budget). Above that the
-//! oldest are forgotten, and the transactions that needed them are too old. An ingested run is
-//! noted nowhere: all transactions that are active when it is installed are too old.
+//! oldest are forgotten, and the transactions that needed them are too old. A write whose own notes
+//! take more is not noted, as if all notes up to its group had been forgotten. An ingested run is
+//! noted nowhere: all transactions that are active when it is installed are too old. Active
+//! transactions are counted by the tickets where they began, which are no more than they are.
 //!
 //! # Costs
 //!
 //! A note is an allocation of the key, under the lock of the commit queue, which protects the
-//! window. A check compares each note since the transaction's beginning with what it has read. It
-//! can be done in several turns, so that the lock is not taken for long.
+//! window. Where many notes are removed at once, they are returned, to be dropped after it. A check
+//! compares each note since the transaction's beginning with what it has read. It can be done in
+//! several turns, so that the lock is not taken for long.
 //!
 //! # Tests
 //!
@@ -38,10 +42,14 @@
 use std::collections::VecDeque;
 
 use crate::memory::Charge;
+use crate::mistake::{self, Mistake};
 use crate::write::batch::Write;
 
 /// What a transaction has read.
 pub trait ReadSet {
+    /// Returns true if the transaction has read nothing, so that no write can be a conflict.
+    fn is_empty(&self) -> bool;
+
     /// Returns true if the transaction has looked `key` up, or scanned a range that contains it.
     fn contains(&self, key: &[u8]) -> bool;
 
@@ -56,6 +64,8 @@ pub struct BeginTicket {
     pub ticket: u64,
     /// The runs that had been ingested.
     runs: u64,
+    /// The number of the transaction, which no other one of the database has.
+    pub number: u64,
 }
 
 /// Why a transaction cannot commit.
@@ -103,23 +113,26 @@ struct Note {
 /// Notes that nobody needs, to be dropped once the lock of the queue is released.
 #[derive(Debug, Default)]
 #[must_use = "dropping many notes takes time: release the lock before"]
-pub struct Forgotten(#[expect(dead_code, reason = "kept to be dropped")] VecDeque<Note>);
+pub struct Forgotten(#[cfg_attr(not(test), expect(dead_code, reason = "kept to be dropped"))] VecDeque<Note>);
 
 /// The keys of recent writes, and the active transactions. See the module's documentation.
 #[derive(Debug)]
 pub struct CommitWindow {
-    /// The tickets at which active transactions began, ascending, with their numbers. A number can
-    /// be 0, but not the first one.
+    /// The tickets at which active transactions began, ascending, and how many began at each.
     begun: VecDeque<(u64, u32)>,
     notes: VecDeque<Note>,
     /// The number of notes that were removed before the first one.
     removed: u64,
+    /// Transactions that have begun.
+    transactions: u64,
     /// Writes up to this ticket were not noted, because no transaction was active.
     unnoted: u64,
     /// The largest ticket of a note that was forgotten although a transaction needed it.
     forgotten: u64,
     /// Runs that were ingested.
     runs: u64,
+    /// The last group before the last of them.
+    before_run: u64,
     /// Bytes of the keys in `notes`.
     key_bytes: usize,
     bytes_max: usize,
@@ -143,9 +156,11 @@ impl CommitWindow {
             begun: VecDeque::new(),
             notes: VecDeque::new(),
             removed: 0,
+            transactions: 0,
             unnoted: 0,
             forgotten: 0,
             runs: 0,
+            before_run: 0,
             key_bytes: 0,
             bytes_max,
             charge,
@@ -165,7 +180,8 @@ impl CommitWindow {
         if !self.is_active() {
             self.unnoted = joined;
         }
-        let ticket = published.max(self.unnoted);
+        // What was forgotten may not be published yet.
+        let ticket = published.max(self.unnoted).max(self.forgotten);
         match self.begun.back_mut() {
             Some((last, transactions)) if *last == ticket => *transactions += 1,
             last => {
@@ -173,48 +189,57 @@ impl CommitWindow {
                 self.begun.push_back((ticket, 1));
             }
         }
-        BeginTicket { ticket, runs: self.runs }
+        self.transactions += 1;
+        BeginTicket { ticket, runs: self.runs, number: self.transactions }
     }
 
     /// Ends a transaction.
     pub fn end(&mut self, begun: &BeginTicket) -> Forgotten {
         let at = self.begun.binary_search_by_key(&begun.ticket, |(ticket, _)| *ticket);
-        self.begun[at.expect("a transaction ends once")].1 -= 1;
-        while self.begun.front().is_some_and(|(_, transactions)| *transactions == 0) {
-            self.begun.pop_front();
+        let at = at.expect("a transaction ends once");
+        self.begun[at].1 -= 1;
+        if self.begun[at].1 == 0 {
+            self.begun.remove(at);
         }
-        if self.is_active() {
+        let unneeded = if self.is_active() {
             self.remove_unneeded();
-            return Forgotten::default();
-        }
-        self.removed += self.notes.len() as u64;
-        self.key_bytes = 0;
-        let notes = std::mem::take(&mut self.notes);
+            Forgotten::default()
+        } else {
+            self.take_all()
+        };
         self.settle();
-        Forgotten(notes)
+        unneeded
     }
 
-    /// Notes the keys of a write that joins the group with that ticket.
-    pub fn note(&mut self, ticket: u64, write: &Write<'_>) {
-        write.for_each_key(|key| {
-            self.key_bytes += key.len();
-            self.notes.push_back(Note { ticket, key: key.into() });
-        });
+    /// Notes the keys of a write that joins the group with that ticket. Returns what was forgotten
+    /// for it.
+    pub fn note(&mut self, ticket: u64, write: &Write<'_>) -> Forgotten {
         self.remove_unneeded();
-        while self.bytes() > self.bytes_max
-            && let Some(oldest) = self.remove_first()
-        {
-            self.forgotten = oldest.ticket;
-        }
+        let mut bytes = 0;
+        write.for_each_key(|key| bytes += NOTE_BYTES + key.len());
+        let forgotten = if bytes > self.bytes_max {
+            self.forgotten = ticket;
+            self.take_all()
+        } else {
+            let forgotten = self.make_room(bytes);
+            write.for_each_key(|key| {
+                self.key_bytes += key.len();
+                self.notes.push_back(Note { ticket, key: key.into() });
+            });
+            forgotten
+        };
         if self.notes.capacity() > 4 * self.notes.len() + REMOVED_AT_A_TIME {
             self.notes.shrink_to(2 * self.notes.len());
         }
         self.settle();
+        forgotten
     }
 
-    /// Makes all active transactions too old: a run was ingested.
-    pub fn note_run(&mut self) {
+    /// Makes all active transactions too old: a run was ingested. Those that begin at a later group
+    /// than `after` see it, also if they are active already: it is the last group before the run.
+    pub fn note_run(&mut self, after: u64) {
         self.runs += 1;
+        self.before_run = after;
     }
 
     /// Compares a transaction with up to `notes_max` further notes. Returns true once it has been
@@ -229,10 +254,10 @@ impl CommitWindow {
         checked: &mut CheckedNotes,
         notes_max: usize,
     ) -> Result<bool, WindowConflict> {
-        if begun.runs < self.runs {
+        if begun.runs < self.runs && begun.ticket <= self.before_run {
             return Err(WindowConflict::Ingested);
         }
-        if begun.ticket < self.forgotten {
+        if begun.ticket < self.forgotten && !mistake::is_planted(Mistake::ForgottenOverlooked) {
             return Err(WindowConflict::Forgotten { bytes_max: self.bytes_max });
         }
         let from = match checked.0 {
@@ -268,11 +293,35 @@ impl CommitWindow {
         }
     }
 
-    fn remove_first(&mut self) -> Option<Note> {
-        let note = self.notes.pop_front()?;
-        self.removed += 1;
-        self.key_bytes -= note.key.len();
-        Some(note)
+    fn remove_first(&mut self) {
+        if let Some(note) = self.notes.pop_front() {
+            self.removed += 1;
+            self.key_bytes -= note.key.len();
+        }
+    }
+
+    /// Forgets the oldest notes until there is room for `bytes` more, which the bound allows.
+    fn make_room(&mut self, bytes: usize) -> Forgotten {
+        let (mut oldest, mut freed) = (0, 0);
+        while self.bytes() + bytes - freed > self.bytes_max {
+            let Note { ticket, key } = &self.notes[oldest];
+            (self.forgotten, freed) = (*ticket, freed + NOTE_BYTES + key.len());
+            oldest += 1;
+        }
+        if oldest <= REMOVED_AT_A_TIME {
+            (0..oldest).for_each(|_| self.remove_first());
+            return Forgotten::default();
+        }
+        self.removed += oldest as u64;
+        self.key_bytes -= freed - oldest * NOTE_BYTES;
+        Forgotten(self.notes.drain(..oldest).collect())
+    }
+
+    /// Removes all notes.
+    fn take_all(&mut self) -> Forgotten {
+        self.removed += self.notes.len() as u64;
+        self.key_bytes = 0;
+        Forgotten(std::mem::take(&mut self.notes))
     }
 }
 

@@ -6,7 +6,13 @@
 //! * **lists**: a transaction reads lists, by lookups and by scans over all keys, and appends
 //!   unique numbers to some. The last read of a list shows the order of its versions.
 //! * **registers**: a transaction reads a register before it sets it to a unique number, so that
-//!   each version names the one before.
+//!   each version names the one before. But each register has an owner, a thread that also sets it
+//!   without having read it: in transactions, by puts, and by batches over all registers that it
+//!   owns. What an owner sets blindly comes in the order in which it did that, each after the last
+//!   version that came from the one before.
+//!
+//! What the registers are at the end is one more read. No key is deleted: an absent one does not
+//! tell which delete it is from; `serial` has deletes.
 //!
 //! From these follow the dependencies between transactions: one overwrites what another wrote (ww),
 //! reads what another wrote (wr), overwrites what another has read (rw), or begins after another
@@ -18,7 +24,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tamarack::mistake::{self, Mistake};
-use tamarack::{Db, Error, Result, Transaction};
+use tamarack::{Batch, Db, Error, Result, Transaction};
 use tamarack_env::sync::atomic::{AtomicU64, Ordering};
 use tamarack_env::sync::thread;
 use tamarack_testing::{Random, seed};
@@ -27,6 +33,9 @@ const THREADS: u64 = 8;
 
 /// Few, so that transactions meet.
 const KEYS: u64 = 6;
+
+/// So many threads own registers, each as many.
+const OWNERS: u64 = 3;
 
 /// Attempts of each thread in one history.
 const ATTEMPTS: u64 = 60;
@@ -61,15 +70,27 @@ fn bytes(version: &[u64]) -> Vec<u8> {
 }
 
 impl Workload {
-    /// Runs a random transaction.
-    fn attempt(self, transaction: &mut Transaction, random: &mut Random, next: &AtomicU64) -> Result<Record> {
+    /// Runs a random transaction of a thread.
+    fn attempt(
+        self,
+        thread: u64,
+        transaction: &mut Transaction,
+        random: &mut Random,
+        next: &AtomicU64,
+    ) -> Result<Record> {
         let mut record = Record::default();
         for _ in 0..1 + random.below(3) {
             let key = random.below(KEYS);
+            let is_own = self == Self::Registers && key % OWNERS == thread;
             match random.below(if self == Self::Lists { 5 } else { 4 }) {
                 0 => drop(record.read(transaction, key)?),
-                // A write of a key that was read in a scan only, or not at all.
+                // What follows may append to a list that was read in the scan only.
                 4 => record.scan(transaction)?,
+                1 if is_own => {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    transaction.put(key.to_be_bytes(), bytes(&[number]));
+                    record.writes.entry(key).or_default().push(number);
+                }
                 _ => {
                     let mut version = match record.scanned(key) {
                         Some(version) => version,
@@ -88,6 +109,28 @@ impl Workload {
         }
         Ok(record)
     }
+}
+
+/// Writes without a transaction, by the owner of registers: a put, or a batch over all of them.
+fn written_plainly(db: &Db, thread: u64, random: &mut Random, next: &AtomicU64) -> Result<Record> {
+    let mut record = Record::default();
+    let own = (0..KEYS).filter(|key| key % OWNERS == thread);
+    let mut set = |key: u64| {
+        let number = next.fetch_add(1, Ordering::Relaxed);
+        record.writes.insert(key, vec![number]);
+        (key.to_be_bytes(), bytes(&[number]))
+    };
+    if random.one_in(2) {
+        let (key, value) = set(thread + OWNERS * random.below(KEYS / OWNERS));
+        db.put(key, value)?;
+    } else {
+        let mut batch = Batch::new();
+        for (key, value) in own.map(set) {
+            batch.put(key, value);
+        }
+        db.write(&batch)?;
+    }
+    Ok(record)
 }
 
 impl Record {
@@ -135,8 +178,13 @@ fn recorded(db: &Db, workload: Workload, seed: u64, planted: Option<Mistake>) ->
         let mut records = Vec::new();
         for _ in 0..ATTEMPTS {
             let began = clock.fetch_add(1, Ordering::SeqCst);
+            if workload == Workload::Registers && thread < OWNERS && random.one_in(4) {
+                let record = written_plainly(db, thread, &mut random, &next).expect("writes succeed");
+                records.push(Record { began, ended: clock.fetch_add(1, Ordering::SeqCst), ..record });
+                continue;
+            }
             let mut transaction = db.transaction();
-            let record = workload.attempt(&mut transaction, &mut random, &next).expect("reads succeed");
+            let record = workload.attempt(thread, &mut transaction, &mut random, &next).expect("reads succeed");
             match transaction.commit() {
                 Ok(()) => records.push(Record { began, ended: clock.fetch_add(1, Ordering::SeqCst), ..record }),
                 Err(Error::Conflict { .. }) => {}
@@ -189,18 +237,53 @@ fn successors(records: &[Record], finals: &BTreeMap<u64, Version>, workload: Wor
             }
         }
         Workload::Registers => {
+            // What was set blindly, in the order of the owners' writes, after what was there first.
+            let mut blind: BTreeMap<u64, BTreeMap<u64, u64>> = BTreeMap::new();
             for record in records {
                 for (key, numbers) in &record.writes {
-                    let mut before = record.reads[key].last().copied().unwrap_or(0);
+                    let mut numbers = numbers.iter().copied();
+                    let mut before = match record.reads.get(key) {
+                        Some(version) => version.last().copied().unwrap_or(0),
+                        None => {
+                            let first = numbers.next().expect("it was written");
+                            blind.entry(*key).or_default().insert(record.began, first);
+                            first
+                        }
+                    };
                     for number in numbers {
-                        versions.next.entry((*key, before)).or_default().insert(*number);
-                        before = *number;
+                        versions.next.entry((*key, before)).or_default().insert(number);
+                        before = number;
+                    }
+                }
+            }
+            for (key, numbers) in blind {
+                let mut roots = vec![0];
+                roots.extend(numbers.values());
+                // Before any of them has a successor that did not come from it.
+                let lasts: Vec<_> = roots.iter().map(|root| versions.last_from(key, *root)).collect();
+                for (lasts, root) in lasts.into_iter().zip(&roots[1..]) {
+                    for last in lasts {
+                        versions.next.entry((key, last)).or_default().insert(*root);
                     }
                 }
             }
         }
     }
     Ok(versions)
+}
+
+impl Versions {
+    /// The last version of a key that came from `root`; several if an update was lost.
+    fn last_from(&self, key: u64, root: u64) -> Vec<u64> {
+        let (mut lasts, mut open, mut seen) = (Vec::new(), vec![root], BTreeSet::from([root]));
+        while let Some(number) = open.pop() {
+            match self.next.get(&(key, number)) {
+                Some(next) => open.extend(next.iter().filter(|number| seen.insert(**number))),
+                None => lasts.push(number),
+            }
+        }
+        lasts
+    }
 }
 
 #[derive(Default)]
@@ -213,6 +296,10 @@ struct Versions {
 
 /// Finds an anomaly in a history, if it has one.
 fn anomaly(records: &[Record], finals: &BTreeMap<u64, Version>, workload: Workload) -> Option<String> {
+    // What is there at the end was read by one more transaction, after all others.
+    let end = records.iter().map(|record| record.ended).max().unwrap_or(0) + 1;
+    let last = Record { began: end, ended: end + 1, reads: finals.clone(), writes: BTreeMap::new() };
+    let records = &[records, &[last]].concat();
     let Versions { writers, next } = match successors(records, finals, workload) {
         Ok(versions) => versions,
         Err(found) => return Some(found),
@@ -342,4 +429,19 @@ fn the_search_knows_the_classical_anomalies() {
     // A read of the past, after the write has returned.
     let stale = [record(first, &[(1, &[])], &[(1, 1)]), record(both, &[(1, &[])], &[])];
     assert!(found(&stale, &[(1, &[1])]).is_some_and(|what| what.contains("cycle")));
+    // Registers: the last write is not there at the end.
+    let found =
+        |records: &[Record], last: u64| anomaly(records, &finals(&[(1, &[last])]), Workload::Registers).is_some();
+    assert!(!found(&serial, 2) && found(&serial, 1));
+    // Registers that were set blindly: in that order, and after what came from the one before.
+    let blind = |moments, number| record(moments, &[], &[(1, number)]);
+    let [then, later] = [[6, 7], [8, 9]];
+    let from_the_second = record(both, &[(1, &[2])], &[(1, 3)]);
+    let mixed = [blind([0, 1], 1), blind([2, 3], 2), from_the_second.clone(), blind(then, 4)];
+    assert!(!found(&mixed, 4) && found(&mixed, 3) && found(&mixed, 1));
+    // An update that was lost to a blind write: it has read what was overwritten before.
+    let lost = [blind([0, 1], 1), blind([2, 4], 2), record([3, 5], &[(1, &[1])], &[(1, 3)])];
+    assert!(!found(&lost, 2) && found(&lost, 3));
+    let read_later = record(later, &[(1, &[2])], &[]);
+    assert!(found(&[mixed.to_vec(), vec![read_later]].concat(), 4));
 }

@@ -1,5 +1,6 @@
 //! Examples: what is a conflict and what is none, savepoints, retries, bounds, errors.
 
+use tamarack::mistake::{self, Mistake};
 use tamarack::{AdvancedOptions, Batch, Durability, Error, Options, Result, step};
 use tamarack_env::MemoryEnv;
 use tamarack_env::sim::{Failure, Fault};
@@ -151,6 +152,24 @@ fn what_is_no_conflict() -> Result<()> {
     Ok(())
 }
 
+/// Without writes of its own, a synced commit makes those of others durable, as an empty batch
+/// does. The default durability asks for nothing: there is nothing to make durable.
+#[test]
+fn a_synced_commit_without_writes_syncs_those_before() -> Result<()> {
+    let (env, db) = simulated();
+    let syncs = || env.step_counts().get(&step::WAL_SYNC).copied().unwrap_or(0);
+    db.put("a", "")?;
+    let before = syncs();
+    db.transaction().commit()?;
+    db.transaction().commit_with(Durability::Buffered)?;
+    assert_eq!(syncs(), before);
+    let reader = db.transaction();
+    assert!(reader.contains("a")?);
+    reader.commit_with(Durability::Sync)?;
+    assert_eq!(syncs(), before + 1);
+    Ok(())
+}
+
 /// One of two transactions that each read what the other writes commits: no write skew.
 #[test]
 fn no_write_skew() -> Result<()> {
@@ -205,6 +224,17 @@ fn savepoints() -> Result<()> {
     assert_eq!(transaction.get("a")?.as_deref(), Some(&b"1"[..]));
     assert_eq!(transaction.get("b")?, None);
     assert!(matches!(transaction.rollback_to(second), Err(Error::InvalidArgument(_))));
+    // Another transaction has savepoints of its own, with writes that stay.
+    let mut other = db.transaction();
+    let of_other = other.savepoint();
+    other.put("other", "");
+    let refused = transaction.rollback_to(of_other);
+    assert!(
+        matches!(&refused, Err(Error::InvalidArgument(what)) if what.contains("another transaction")),
+        "{refused:?}"
+    );
+    assert!(other.rollback_to(first).is_err() && other.contains("other")?);
+    drop(other);
     // What was read after the savepoint counts still.
     transaction.rollback_to(first)?;
     db.put("b", "other")?;
@@ -268,6 +298,17 @@ fn retries_are_bounded() -> Result<()> {
     assert!(matches!(refused, Err(Error::InvalidArgument(_))) && attempts == 1);
     assert!(!db.contains_key("c")?);
     assert_eq!((db.stats().transactions_committed, db.stats().transaction_conflicts), (1, 104));
+    // The conflict of another transaction is an error like any other.
+    attempts = 0;
+    conflict(db.transact(|_| {
+        attempts += 1;
+        let mut nested = db.transaction();
+        nested.get("a")?;
+        db.put("a", "")?;
+        nested.put("d", "").get("a")?;
+        nested.commit()
+    }));
+    assert_eq!(attempts, 1);
     Ok(())
 }
 
@@ -296,6 +337,25 @@ fn long_transactions_become_too_old() -> Result<()> {
     Ok(())
 }
 
+/// That the bound is noticed: without it, an increment would be lost.
+#[test]
+fn forgotten_notes_that_are_overlooked_are_noticed() -> Result<()> {
+    let advanced = AdvancedOptions::new().env(MemoryEnv::new(1));
+    let db = Options::new().memory_bytes(1 << 20).advanced(advanced).open("/db")?;
+    let old = || -> Result<()> {
+        let mut old = db.transaction();
+        old.get("a")?;
+        db.put("a", "")?;
+        for number in 0..1000 {
+            db.put(format!("key {number}"), "")?;
+        }
+        old.put("a", "");
+        old.commit()
+    };
+    conflict(old());
+    mistake::with(Mistake::ForgottenOverlooked, old)
+}
+
 /// What a transaction has read and written is charged as long as it lives.
 #[test]
 fn memory_of_transactions_is_charged() -> Result<()> {
@@ -311,12 +371,14 @@ fn memory_of_transactions_is_charged() -> Result<()> {
     Ok(())
 }
 
-/// An ingested run is written past the commit queue: who began before cannot commit.
+/// An ingested run is written past the commit queue: who has read something before cannot commit.
+/// Who has only written can.
 #[test]
 fn an_ingest_makes_transactions_too_old() -> Result<()> {
     let db = in_memory();
-    let mut before = db.transaction();
-    before.put("a", "");
+    let (mut before, mut blind) = (db.transaction(), db.transaction());
+    before.put("a", "").get("c")?;
+    blind.put("a", "");
     let mut ingest = db.ingest()?;
     ingest.put("b", "")?;
     let mut meanwhile = db.transaction();
@@ -325,6 +387,7 @@ fn an_ingest_makes_transactions_too_old() -> Result<()> {
     ingest.finish()?;
     let message = conflict(before.commit());
     assert!(message.contains("data was ingested"), "{message}");
+    blind.commit()?;
     let mut after = db.transaction();
     assert!(after.contains_key("b")?);
     after.put("a", "");
@@ -382,7 +445,16 @@ fn transactions_that_are_too_large() -> Result<()> {
     for key in ["a", "b"] {
         large.put(key, vec![0; 70 << 10]);
     }
-    assert!(matches!(large.commit(), Err(Error::InvalidArgument(_))));
+    let refused = large.commit();
+    assert!(
+        matches!(&refused, Err(Error::InvalidArgument(what)) if what.contains("of the transaction")),
+        "{refused:?}"
+    );
+    // One write may be as large as it may be alone.
+    let mut one = db.transaction();
+    one.put("a", vec![0; 128 << 10]);
+    one.commit()?;
+    db.delete("a")?;
     assert_eq!(db.scan(..).count(), 0);
     Ok(())
 }

@@ -3,28 +3,34 @@
 //!
 //! A transaction that has joined a group may have read what the run is about to replace. So a run
 //! begins in steps: transactions stop joining; all groups that have members by then are written;
-//! the run is installed by a thread that has the lead. When it has ended, all active transactions
-//! are too old, and those that waited to join find that out.
+//! the run is installed by a thread that has the lead. If it was installed, all transactions are
+//! too old then that began before it, and those that waited to join find that out.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::{CommitQueue, Group, Logged, PUBLISHED};
 use crate::entry::Sequence;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::mistake::{self, Mistake};
 use crate::write::batch::{Batch, Write};
 
 /// A run that is being installed. No transaction joins until it is dropped.
-struct RunInProgress<'a>(&'a CommitQueue);
+struct RunInProgress<'a> {
+    commits: &'a CommitQueue,
+    /// The ticket of the last group before the run, if it was installed or that is unknown.
+    installed_after: Option<u64>,
+}
 
 impl Drop for RunInProgress<'_> {
     fn drop(&mut self) {
-        let mut queue = self.0.queue.lock();
+        let mut queue = self.commits.queue.lock();
         queue.runs_beginning -= 1;
-        queue.window.note_run();
+        if let Some(ticket) = self.installed_after {
+            queue.window.note_run(ticket);
+        }
         drop(queue);
-        self.0.run_ended.notify_all();
+        self.commits.run_ended.notify_all();
     }
 }
 
@@ -35,7 +41,7 @@ impl CommitQueue {
         queue.runs_beginning += 1;
         let is_active = queue.window.is_active();
         drop(queue);
-        let run = RunInProgress(self);
+        let run = RunInProgress { commits: self, installed_after: None };
         if is_active && let Err(error) = self.take_through(None, |_| (), &Write::Many(&Batch::new()), false) {
             // Of a group that failed, nothing is there. If writing has ended, the run meets it,
             // too.
@@ -65,7 +71,7 @@ impl CommitQueue {
         end: impl FnOnce(&mut R, Sequence) -> Result<()>,
         install: impl FnOnce(&mut R, Sequence) -> Result<T>,
     ) -> Result<(T, Duration)> {
-        let _without_transactions = self.begin_run();
+        let mut in_progress = self.begin_run();
         let mut lead = self.lead.lock();
         let began = self.env.now();
         self.database.health.check_running()?;
@@ -82,7 +88,13 @@ impl CommitQueue {
         if flushes {
             self.wait_for_flushes()?;
         }
-        let installed = install(run, sequence).inspect_err(|error| self.report_if_stopped(error))?;
+        in_progress.installed_after = Some(lead.ticket);
+        let installed = install(run, sequence).inspect_err(|error| {
+            self.report_if_stopped(error);
+            if !matches!(error, Error::Stopped { .. }) {
+                in_progress.installed_after = None;
+            }
+        })?;
         self.wal.skip_to(sequence);
         lead.next = sequence.next();
         self.attest(sequence);

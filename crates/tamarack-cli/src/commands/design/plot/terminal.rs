@@ -149,6 +149,6 @@ mod tests {
         assert_eq!([&axis, &labels], expected);
         assert!(axis.chars().count() <= COLUMNS && labels.chars().count() <= COLUMNS);
         let [axis, labels] = x_axis(&scale, 4, 12);
-        assert_eq!((axis.matches('┬').count(), labels.split_whitespace().count()), (6, 6), "{axis}\n{labels}");
+        assert_eq!((axis.matches('┬').count(), labels.split_whitespace().count()), (5, 5), "{axis}\n{labels}");
     }
 }
