@@ -164,7 +164,7 @@ fn a_synced_commit_without_writes_syncs_those_before() -> Result<()> {
     db.transaction().commit_with(Durability::Buffered)?;
     assert_eq!(syncs(), before);
     let reader = db.transaction();
-    assert!(reader.contains("a")?);
+    assert!(reader.contains_key("a")?);
     reader.commit_with(Durability::Sync)?;
     assert_eq!(syncs(), before + 1);
     Ok(())
@@ -233,7 +233,7 @@ fn savepoints() -> Result<()> {
         matches!(&refused, Err(Error::InvalidArgument(what)) if what.contains("another transaction")),
         "{refused:?}"
     );
-    assert!(other.rollback_to(first).is_err() && other.contains("other")?);
+    assert!(other.rollback_to(first).is_err() && other.contains_key("other")?);
     drop(other);
     // What was read after the savepoint counts still.
     transaction.rollback_to(first)?;
