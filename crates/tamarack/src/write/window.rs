@@ -221,7 +221,7 @@ impl CommitWindow {
             self.forgotten = ticket;
             self.take_all()
         } else {
-            let forgotten = self.make_room(bytes);
+            let forgotten = self.drop_until_they_fit(bytes);
             write.for_each_key(|key| {
                 self.key_bytes += key.len();
                 self.notes.push_back(Note { ticket, key: key.into() });
@@ -301,7 +301,7 @@ impl CommitWindow {
     }
 
     /// Forgets the oldest notes until there is room for `bytes` more, which the bound allows.
-    fn make_room(&mut self, bytes: usize) -> Forgotten {
+    fn drop_until_they_fit(&mut self, bytes: usize) -> Forgotten {
         let (mut oldest, mut freed) = (0, 0);
         while self.bytes() + bytes - freed > self.bytes_max {
             let Note { ticket, key } = &self.notes[oldest];

@@ -176,7 +176,7 @@ impl Read {
         };
         let delivered = |is_back: bool| {
             let keys = answer.iter().zip(steps).filter(move |(_, of_back)| **of_back == is_back);
-            keys.filter_map(|(entry, _)| entry.as_ref().map(|(key, _)| key)).last()
+            keys.filter_map(|(entry, _)| entry.as_ref().map(|(key, _)| key)).next_back()
         };
         let entries = answer.iter().flatten().count();
         let parts = if entries < answer.len() && entries < limit {

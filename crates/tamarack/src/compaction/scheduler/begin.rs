@@ -112,7 +112,7 @@ impl Scheduler {
                 continue;
             }
             if for_reads.is_some() {
-                // It may be decided again, and is not to hold back others.
+                // It may be decided again, and others go on.
                 schedule.agenda.forget_reads();
                 tracing::warn!(%error, "a compaction for reads could not begin");
                 continue;
