@@ -12,10 +12,10 @@
 //! that they save, against the bytes.
 //!
 //! **How long it lasts.** As many operations are expected as the present phase of the workload has
-//! had ([`controller`](super::controller)). Where some of them write, the tree is simulated with
-//! and without the compaction ([`simulate`](crate::simulate)), and the runs of the two are compared while so much is
-//! written. In a leveled tree nothing is gained then: each level is empty once in a cycle, and the
-//! compaction only changes when. Levels of many runs have fewer for long.
+//! had ([`controller`](super::controller)). Where some of them write, the tree is
+//! [simulated](crate::simulate) with and without the compaction, and the runs of the two are
+//! compared while so much is written. In a leveled tree nothing is gained then: each level is empty
+//! once in a cycle, and the compaction only changes when. Levels of many runs have fewer for long.
 //!
 //! A compaction has to save [`GAIN_MIN`] times what it takes, since operations to come are a guess.
 //!
