@@ -17,7 +17,7 @@
 //! twice what it costs with the change made at its beginning, or with none: the classical bound for
 //! buying or renting without knowledge of the future.
 //!
-//! **Mixes that alternate.** The monitor remembers [`MIXES_MAX`] mixes, and how long their phases
+//! **Mixes that alternate.** The monitor remembers eight mixes, and how long their phases
 //! were. A phase of such a mix is expected to last as long as these did: their mean, or as long as
 //! the last of them if that was shorter. Then another mix is expected to come back, so a change has
 //! to pay for the way there and back. A phase that outlasts that is again expected to last as long
