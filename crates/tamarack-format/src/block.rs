@@ -25,12 +25,10 @@
 
 use std::cmp::Ordering;
 use std::ops::{ControlFlow, Range};
-use std::sync::OnceLock;
 
 use tamarack_env::{ByteBuffer, prefetch};
 
 pub use self::cursor::BlockCursor;
-pub(crate) use self::cursor::append_front;
 use self::waypoints::{Choice, SearchStart, Waypoint, Waypoints};
 use crate::coding::{Reader, put_varint, varint_len};
 use crate::entry::{Entry, EntryKind, Sequence};
@@ -43,10 +41,7 @@ mod waypoints;
 /// Bit 7 of a tag: the sequence is `Sequence::MAX` and not written.
 const TAG_SEQUENCE_MAX: u8 = 0x80;
 
-/// The tag of a fence that is before all versions of its key.
-const FENCE_TAG: u8 = EntryKind::Put as u8 | TAG_SEQUENCE_MAX;
-
-pub(crate) const MALFORMED: Flaw = Flaw::Damaged("an entry in a block is malformed");
+const MALFORMED: Flaw = Flaw::Damaged("an entry in a block is malformed");
 
 /// The cache lines of usual entries that a search in an indexed block touches, or a step.
 const SEARCHED_LINES: usize = 3;
@@ -62,7 +57,7 @@ pub struct Block {
     entries_end: usize,
     restarts: u32,
     /// Where searches may begin; none unless the block is searched often.
-    waypoints: OnceLock<Waypoints>,
+    waypoints: Waypoints,
 }
 
 /// The layout of an entry in a block; offsets are into the payload.
@@ -89,30 +84,6 @@ struct Head {
     end: usize,
 }
 
-/// An entry of an index block, as it is encoded there.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct EncodedFence<'a> {
-    /// The number of bytes that its key shares with the previous one.
-    pub(crate) shared: usize,
-    /// The length of what follows them.
-    pub(crate) suffix_bytes: usize,
-    /// The rest of its key, and what follows it in the block.
-    pub(crate) suffix_on: &'a [u8],
-    pub(crate) sequence: Sequence,
-    /// The encoded handle.
-    pub(crate) value: &'a [u8],
-    /// Where the next entry begins.
-    pub(crate) end: usize,
-}
-
-impl<'a> EncodedFence<'a> {
-    /// The rest of its key.
-    #[inline]
-    pub(crate) fn suffix(&self) -> &'a [u8] {
-        &self.suffix_on[..self.suffix_bytes]
-    }
-}
-
 /// The reason why [`Block::versions`] ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Versions {
@@ -132,7 +103,7 @@ impl Block {
         let (rest, count) = payload.split_last_chunk::<4>().ok_or(UNSOUND)?;
         let restarts = u32::from_le_bytes(*count) as usize;
         let entries_end = restarts.checked_mul(4).and_then(|bytes| rest.len().checked_sub(bytes)).ok_or(UNSOUND)?;
-        let block = Self { entries_end, restarts: restarts as u32, payload, waypoints: OnceLock::new() };
+        let block = Self { entries_end, restarts: restarts as u32, payload, waypoints: Waypoints::default() };
         let ascending = (1..restarts).all(|i| block.restart(i - 1) < block.restart(i));
         if restarts == 0 || block.restart(0) != 0 || !ascending || block.restart(restarts - 1) >= entries_end {
             return Err(UNSOUND);
@@ -152,46 +123,16 @@ impl Block {
 
     /// Its memory, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.payload.capacity() + size_of::<Self>() + self.waypoints.get().map_or(0, Waypoints::memory_bytes)
+        self.payload.capacity() + size_of::<Self>() + self.waypoints.memory_bytes()
     }
 
     /// Prepares the block for many searches. Parses all entries once; a block of many entries takes
     /// another byte for each of them.
     #[must_use]
-    pub fn indexed(self) -> Self {
-        self.index();
+    pub fn indexed(mut self) -> Self {
+        // A search of a block with a flaw will meet it.
+        self.waypoints = self.find_waypoints().unwrap_or_default();
         self
-    }
-
-    /// As [`Block::indexed`], but only if that takes memory beside the block.
-    #[must_use]
-    pub fn indexed_if_large(self) -> Self {
-        if self.has_many_waypoints() { self.indexed() } else { self }
-    }
-
-    /// Prepares a shared block for many searches, unless it was done or would take memory beside
-    /// the block: see [`Block::indexed_if_large`].
-    pub fn index_in_place(&self) {
-        if !self.has_many_waypoints() && !self.is_indexed() {
-            self.index();
-        }
-    }
-
-    fn index(&self) {
-        // A search of a block with a flaw will meet it. Another thread may have been faster.
-        if let Some(found) = self.find_waypoints() {
-            let _ = self.waypoints.set(found);
-        }
-    }
-
-    /// Returns true if the block is prepared for many searches.
-    pub fn is_indexed(&self) -> bool {
-        self.waypoints.get().is_some()
-    }
-
-    /// Returns true if its waypoints do not fit into the `Block` itself.
-    fn has_many_waypoints(&self) -> bool {
-        waypoints::are_many(self.restarts as usize, self.entries_end)
     }
 
     /// The waypoints of a sound block; `None` if entries are malformed.
@@ -279,7 +220,7 @@ impl Block {
     /// Asks for the memory of the entries with which a search for `key` begins.
     #[inline]
     pub fn prefetch(&self, key: &[u8]) {
-        if let Some(start) = self.waypoints.get().and_then(|waypoints| waypoints.before(&self.payload, key)) {
+        if let Some(start) = self.waypoints.before(&self.payload, key) {
             self.prefetch_from(start.at);
         }
     }
@@ -321,7 +262,7 @@ impl Block {
     /// Finds where a search begins: all entries before that are before the place.
     #[inline]
     fn search_start(&self, key: &[u8], sequence: Sequence) -> Result<SearchStart, Flaw> {
-        if let Some(start) = self.waypoints.get().and_then(|waypoints| waypoints.before(&self.payload, key)) {
+        if let Some(start) = self.waypoints.before(&self.payload, key) {
             return Ok(start);
         }
         self.search_start_in_payload(key, sequence)
@@ -468,39 +409,6 @@ impl Block {
         let value_start = suffix_start.checked_add(suffix_bytes)?;
         let end = value_start.checked_add(value_bytes).filter(|&end| end <= self.entries_end)?;
         Some(EntryLayout { start, shared, suffix_start, value_start, end, kind, sequence })
-    }
-
-    /// The entry at `start`, of an index block; `None` at the end.
-    #[inline]
-    pub(crate) fn fence(&self, start: usize) -> Result<Option<EncodedFence<'_>>, Flaw> {
-        if let Some(&[shared, suffix_bytes, FENCE_TAG, value_bytes]) = self.payload.get(start..start + 4)
-            && (shared | suffix_bytes | value_bytes) < 0x80
-        {
-            let (suffix_start, suffix_bytes) = (start + 4, usize::from(suffix_bytes));
-            let value_start = suffix_start + suffix_bytes;
-            let end = value_start + usize::from(value_bytes);
-            if end <= self.entries_end {
-                let (suffix_on, value) = (&self.payload[suffix_start..], &self.payload[value_start..end]);
-                let (shared, sequence) = (usize::from(shared), Sequence::MAX);
-                return Ok(Some(EncodedFence { shared, suffix_bytes, suffix_on, sequence, value, end }));
-            }
-        }
-        self.long_fence(start)
-    }
-
-    /// As [`Block::fence`], for fences between versions of one key, those with long keys, and the
-    /// end.
-    #[cold]
-    #[inline(never)]
-    fn long_fence(&self, start: usize) -> Result<Option<EncodedFence<'_>>, Flaw> {
-        Ok(self.slot(start)?.map(|slot| EncodedFence {
-            shared: slot.shared,
-            suffix_bytes: slot.value_start - slot.suffix_start,
-            suffix_on: &self.payload[slot.suffix_start..],
-            sequence: slot.sequence,
-            value: self.value(&slot),
-            end: slot.end,
-        }))
     }
 
     fn suffix(&self, slot: &EntryLayout) -> &[u8] {

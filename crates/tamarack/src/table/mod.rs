@@ -24,7 +24,6 @@ mod behind;
 mod blocks;
 mod builder;
 mod cursor;
-mod extent;
 pub mod filter;
 mod filter_answer;
 mod filter_slots;

@@ -34,10 +34,6 @@ pub mod occupancy;
 
 pub mod version;
 
-mod extent;
-
-mod filter_fpr;
-
 pub mod run;
 
 pub mod design;
