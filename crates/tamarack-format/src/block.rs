@@ -29,6 +29,7 @@ use std::ops::{ControlFlow, Range};
 use tamarack_env::{ByteBuffer, prefetch};
 
 pub use self::cursor::BlockCursor;
+pub(crate) use self::cursor::append_front;
 use self::waypoints::{Choice, SearchStart, Waypoint, Waypoints};
 use crate::coding::{Reader, put_varint, varint_len};
 use crate::entry::{Entry, EntryKind, Sequence};
@@ -41,7 +42,10 @@ mod waypoints;
 /// Bit 7 of a tag: the sequence is `Sequence::MAX` and not written.
 const TAG_SEQUENCE_MAX: u8 = 0x80;
 
-const MALFORMED: Flaw = Flaw::Damaged("an entry in a block is malformed");
+/// The tag of a fence that is before all versions of its key.
+const FENCE_TAG: u8 = EntryKind::Put as u8 | TAG_SEQUENCE_MAX;
+
+pub(crate) const MALFORMED: Flaw = Flaw::Damaged("an entry in a block is malformed");
 
 /// The cache lines of usual entries that a search in an indexed block touches, or a step.
 const SEARCHED_LINES: usize = 3;
@@ -82,6 +86,30 @@ struct Head {
     suffix_start: usize,
     value_start: usize,
     end: usize,
+}
+
+/// An entry of an index block, as it is encoded there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EncodedFence<'a> {
+    /// The number of bytes that its key shares with the previous one.
+    pub(crate) shared: usize,
+    /// The length of what follows them.
+    pub(crate) suffix_bytes: usize,
+    /// The rest of its key, and what follows it in the block.
+    pub(crate) suffix_on: &'a [u8],
+    pub(crate) sequence: Sequence,
+    /// The encoded handle.
+    pub(crate) value: &'a [u8],
+    /// Where the next entry begins.
+    pub(crate) end: usize,
+}
+
+impl<'a> EncodedFence<'a> {
+    /// The rest of its key.
+    #[inline]
+    pub(crate) fn suffix(&self) -> &'a [u8] {
+        &self.suffix_on[..self.suffix_bytes]
+    }
 }
 
 /// The reason why [`Block::versions`] ended.
@@ -409,6 +437,39 @@ impl Block {
         let value_start = suffix_start.checked_add(suffix_bytes)?;
         let end = value_start.checked_add(value_bytes).filter(|&end| end <= self.entries_end)?;
         Some(EntryLayout { start, shared, suffix_start, value_start, end, kind, sequence })
+    }
+
+    /// The entry at `start`, of an index block; `None` at the end.
+    #[inline]
+    pub(crate) fn fence(&self, start: usize) -> Result<Option<EncodedFence<'_>>, Flaw> {
+        if let Some(&[shared, suffix_bytes, FENCE_TAG, value_bytes]) = self.payload.get(start..start + 4)
+            && (shared | suffix_bytes | value_bytes) < 0x80
+        {
+            let (suffix_start, suffix_bytes) = (start + 4, usize::from(suffix_bytes));
+            let value_start = suffix_start + suffix_bytes;
+            let end = value_start + usize::from(value_bytes);
+            if end <= self.entries_end {
+                let (suffix_on, value) = (&self.payload[suffix_start..], &self.payload[value_start..end]);
+                let (shared, sequence) = (usize::from(shared), Sequence::MAX);
+                return Ok(Some(EncodedFence { shared, suffix_bytes, suffix_on, sequence, value, end }));
+            }
+        }
+        self.long_fence(start)
+    }
+
+    /// As [`Block::fence`], for fences between versions of one key, those with long keys, and the
+    /// end.
+    #[cold]
+    #[inline(never)]
+    fn long_fence(&self, start: usize) -> Result<Option<EncodedFence<'_>>, Flaw> {
+        Ok(self.slot(start)?.map(|slot| EncodedFence {
+            shared: slot.shared,
+            suffix_bytes: slot.value_start - slot.suffix_start,
+            suffix_on: &self.payload[slot.suffix_start..],
+            sequence: slot.sequence,
+            value: self.value(&slot),
+            end: slot.end,
+        }))
     }
 
     fn suffix(&self, slot: &EntryLayout) -> &[u8] {

@@ -16,6 +16,16 @@ pub fn varint_len(value: u64) -> usize {
     (70 - (value | 1).leading_zeros() as usize) / 7
 }
 
+/// The number of a varint of up to eight bytes, which are those of `word`.
+#[inline]
+pub(crate) fn close_gaps(word: u64) -> u64 {
+    let word = word & 0x7F7F_7F7F_7F7F_7F7F;
+    // Closes the gaps between the groups of 7 bits: by pairs, fours, and eights.
+    let word = word & 0x007F_007F_007F_007F | (word & 0x7F00_7F00_7F00_7F00) >> 1;
+    let word = word & 0x0000_3FFF_0000_3FFF | (word & 0x3FFF_0000_3FFF_0000) >> 2;
+    word & 0x0FFF_FFFF | (word & 0x0FFF_FFFF_0000_0000) >> 4
+}
+
 /// Appends a byte string: its length as a varint, then the bytes.
 pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     put_varint(out, bytes.len() as u64);
@@ -96,12 +106,8 @@ impl<'a> Reader<'a> {
             return None; // longer than needed
         }
         self.rest = &self.rest[last as usize + 1..];
-        // Drops what follows, then closes the gaps between the groups of 7 bits: by pairs, fours,
-        // and eights.
-        let word = word & (u64::MAX >> (56 - 8 * last));
-        let word = word & 0x007F_007F_007F_007F | (word & 0x7F00_7F00_7F00_7F00) >> 1;
-        let word = word & 0x0000_3FFF_0000_3FFF | (word & 0x3FFF_0000_3FFF_0000) >> 2;
-        Some(word & 0x0FFF_FFFF | (word & 0x0FFF_FFFF_0000_0000) >> 4)
+        // Drops what follows.
+        Some(close_gaps(word & (u64::MAX >> (56 - 8 * last))))
     }
 
     #[cold]

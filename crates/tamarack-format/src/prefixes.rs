@@ -38,8 +38,11 @@ impl Prefixes {
             (Some(first), Some(last)) => &first[..common_prefix(first, last)],
             _ => &[],
         };
-        let mut bytes = common.to_vec();
-        bytes.extend(keys.flat_map(|key| first_eight(key, common.len()).to_ne_bytes()));
+        let mut bytes = Vec::with_capacity(common.len() + 8 * keys.size_hint().0);
+        bytes.extend_from_slice(common);
+        for key in keys {
+            bytes.extend_from_slice(&first_eight(key, common.len()).to_ne_bytes());
+        }
         let this = Self { bytes: bytes.into(), common_bytes: common.len() };
         debug_assert!(
             this.prefixes().is_sorted_by_key(|&prefix| number(prefix)),
@@ -65,6 +68,12 @@ impl Prefixes {
     #[inline]
     pub fn get(&self, index: usize) -> u64 {
         number(self.prefixes()[index])
+    }
+
+    /// The next eight bytes of all keys in order: see [`Prefixes::get`].
+    #[inline]
+    pub(crate) fn iter(&self) -> impl Iterator<Item = u64> {
+        self.prefixes().iter().map(|&prefix| number(prefix))
     }
 
     /// The range of keys that may equal `key`: earlier ones are smaller, later ones are larger.

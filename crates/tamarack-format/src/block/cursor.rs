@@ -27,6 +27,7 @@ use std::cmp::Ordering;
 
 use super::waypoints::SearchStart;
 use super::{Block, EntryLayout, Flaw, MALFORMED};
+use crate::coding::close_gaps;
 use crate::entry::{Entry, EntryKind, Sequence};
 use crate::prefixes::common_prefix;
 
@@ -375,16 +376,6 @@ fn short_slot(block: &Block, start: usize) -> Option<EntryLayout> {
     Some(EntryLayout { start, shared: usize::from(shared), suffix_start, value_start, end, kind, sequence })
 }
 
-/// The number of a varint whose bytes are those of `word`.
-#[inline]
-fn close_gaps(word: u64) -> u64 {
-    let word = word & 0x7F7F_7F7F_7F7F_7F7F;
-    // Closes the gaps between the groups of 7 bits: by pairs, fours, and eights.
-    let word = word & 0x007F_007F_007F_007F | (word & 0x7F00_7F00_7F00_7F00) >> 1;
-    let word = word & 0x0000_3FFF_0000_3FFF | (word & 0x3FFF_0000_3FFF_0000) >> 2;
-    word & 0x0FFF_FFFF | (word & 0x0FFF_FFFF_0000_0000) >> 4
-}
-
 /// The number of common bytes of two keys beyond those counted already: usually none.
 #[inline]
 fn more_in_common(a: &[u8], b: &[u8]) -> usize {
@@ -393,7 +384,7 @@ fn more_in_common(a: &[u8], b: &[u8]) -> usize {
 
 /// Appends the first `length` of `bytes`, of which there are more as a rule.
 #[inline]
-fn append_front(keys: &mut Vec<u8>, bytes: &[u8], length: usize) {
+pub(crate) fn append_front(keys: &mut Vec<u8>, bytes: &[u8], length: usize) {
     // Most suffixes are short: sixteen bytes, whatever the last of them are, are copied without a
     // length to branch on.
     match bytes.first_chunk::<16>() {

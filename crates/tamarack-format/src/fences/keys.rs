@@ -28,23 +28,31 @@ pub(super) struct FenceKeys {
 }
 
 impl FenceKeys {
-    /// Packs the keys that `key` returns for the indexes below `count`, which is at least 1. They
-    /// must ascend; neighbours may be equal.
+    /// Packs the keys that stand in `keys` one after the other, at least one; each begins where
+    /// `bounds` says, and ends at the next of the bounds. They must ascend; neighbours may be
+    /// equal.
     ///
     /// # Errors
     /// If the first key and all tails together have 4 GiB or more.
-    pub(super) fn new<'a>(count: usize, key: impl Fn(usize) -> &'a [u8] + Copy) -> Result<Self, Flaw> {
-        let prefixes = Prefixes::new((1..count).map(key));
-        let (mut tails, mut ends) = (key(0).to_vec(), Vec::with_capacity(count));
-        for index in 0..count {
-            if index > 0 {
-                tails.extend_from_slice(&key(index)[tail_start(prefixes.common().len(), prefixes.get(index - 1))..]);
-            }
-            let too_long = |_| Flaw::Damaged("the keys of an index block are too long");
-            ends.push(u32::try_from(tails.len()).map_err(too_long)?);
+    pub(super) fn new(keys: &[u8], bounds: &[usize]) -> Result<Self, Flaw> {
+        let (first, rest) = (&keys[..bounds[1]], bounds[1..].windows(2).map(|bounds| &keys[bounds[0]..bounds[1]]));
+        let prefixes = Prefixes::new(rest.clone());
+        let common_bytes = prefixes.common().len();
+        let with_prefixes = || rest.clone().zip(prefixes.iter());
+        let tail_bytes = |(key, prefix): (&[u8], u64)| key.len() - tail_start(common_bytes, prefix);
+        let tails_bytes = first.len() + with_prefixes().map(tail_bytes).sum::<usize>();
+        if u32::try_from(tails_bytes).is_err() {
+            return Err(Flaw::Damaged("the keys of an index block are too long"));
         }
-        if tails.len() == key(0).len() {
-            ends.clear();
+        let (mut tails, mut ends) = (Vec::with_capacity(tails_bytes), Vec::new());
+        tails.extend_from_slice(first);
+        if tails_bytes > first.len() {
+            ends.reserve_exact(bounds.len() - 1);
+            ends.push(tails.len() as u32);
+            for (key, prefix) in with_prefixes() {
+                tails.extend_from_slice(&key[tail_start(common_bytes, prefix)..]);
+                ends.push(tails.len() as u32);
+            }
         }
         Ok(Self { prefixes, tails: tails.into(), ends: ends.into() })
     }
