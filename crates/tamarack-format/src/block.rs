@@ -25,6 +25,7 @@
 
 use std::cmp::Ordering;
 use std::ops::{ControlFlow, Range};
+use std::sync::OnceLock;
 
 use tamarack_env::{ByteBuffer, prefetch};
 
@@ -61,7 +62,7 @@ pub struct Block {
     entries_end: usize,
     restarts: u32,
     /// Where searches may begin; none unless the block is searched often.
-    waypoints: Waypoints,
+    waypoints: OnceLock<Waypoints>,
 }
 
 /// The layout of an entry in a block; offsets are into the payload.
@@ -131,7 +132,7 @@ impl Block {
         let (rest, count) = payload.split_last_chunk::<4>().ok_or(UNSOUND)?;
         let restarts = u32::from_le_bytes(*count) as usize;
         let entries_end = restarts.checked_mul(4).and_then(|bytes| rest.len().checked_sub(bytes)).ok_or(UNSOUND)?;
-        let block = Self { entries_end, restarts: restarts as u32, payload, waypoints: Waypoints::default() };
+        let block = Self { entries_end, restarts: restarts as u32, payload, waypoints: OnceLock::new() };
         let ascending = (1..restarts).all(|i| block.restart(i - 1) < block.restart(i));
         if restarts == 0 || block.restart(0) != 0 || !ascending || block.restart(restarts - 1) >= entries_end {
             return Err(UNSOUND);
@@ -151,16 +152,46 @@ impl Block {
 
     /// Its memory, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.payload.capacity() + size_of::<Self>() + self.waypoints.memory_bytes()
+        self.payload.capacity() + size_of::<Self>() + self.waypoints.get().map_or(0, Waypoints::memory_bytes)
     }
 
     /// Prepares the block for many searches. Parses all entries once; a block of many entries takes
     /// another byte for each of them.
     #[must_use]
-    pub fn indexed(mut self) -> Self {
-        // A search of a block with a flaw will meet it.
-        self.waypoints = self.find_waypoints().unwrap_or_default();
+    pub fn indexed(self) -> Self {
+        self.index();
         self
+    }
+
+    /// As [`Block::indexed`], but only if that takes memory beside the block.
+    #[must_use]
+    pub fn indexed_if_large(self) -> Self {
+        if self.has_many_waypoints() { self.indexed() } else { self }
+    }
+
+    /// Prepares a shared block for many searches, unless it was done or would take memory beside
+    /// the block: see [`Block::indexed_if_large`].
+    pub fn index_in_place(&self) {
+        if !self.has_many_waypoints() && !self.is_indexed() {
+            self.index();
+        }
+    }
+
+    fn index(&self) {
+        // A search of a block with a flaw will meet it. Another thread may have been faster.
+        if let Some(found) = self.find_waypoints() {
+            let _ = self.waypoints.set(found);
+        }
+    }
+
+    /// Returns true if the block is prepared for many searches.
+    pub fn is_indexed(&self) -> bool {
+        self.waypoints.get().is_some()
+    }
+
+    /// Returns true if its waypoints do not fit into the `Block` itself.
+    fn has_many_waypoints(&self) -> bool {
+        waypoints::are_many(self.restarts as usize, self.entries_end)
     }
 
     /// The waypoints of a sound block; `None` if entries are malformed.
@@ -248,7 +279,7 @@ impl Block {
     /// Asks for the memory of the entries with which a search for `key` begins.
     #[inline]
     pub fn prefetch(&self, key: &[u8]) {
-        if let Some(start) = self.waypoints.before(&self.payload, key) {
+        if let Some(start) = self.waypoints.get().and_then(|waypoints| waypoints.before(&self.payload, key)) {
             self.prefetch_from(start.at);
         }
     }
@@ -290,7 +321,7 @@ impl Block {
     /// Finds where a search begins: all entries before that are before the place.
     #[inline]
     fn search_start(&self, key: &[u8], sequence: Sequence) -> Result<SearchStart, Flaw> {
-        if let Some(start) = self.waypoints.before(&self.payload, key) {
+        if let Some(start) = self.waypoints.get().and_then(|waypoints| waypoints.before(&self.payload, key)) {
             return Ok(start);
         }
         self.search_start_in_payload(key, sequence)

@@ -208,13 +208,19 @@ fn waypoints_take_a_fixed_part_of_the_block() {
                 value: vec![b'v'; 20],
             })
             .collect();
-        let block = Block::decode(payload(&entries, restart_interval)).expect("sound");
-        let before = block.memory_bytes();
-        let block = block.indexed();
-        let more = block.memory_bytes() - before;
+        let decode = || Block::decode(payload(&entries, restart_interval)).expect("sound");
+        let before = decode().memory_bytes();
+        let indexed = decode().indexed();
+        let more = indexed.memory_bytes() - before;
         assert!(more <= if count > 128 { count + 8 } else { 0 }, "{more} bytes for {count} entries");
+        // In two steps, the second of which takes no memory.
+        let in_steps = decode().indexed_if_large();
+        assert_eq!((in_steps.is_indexed(), in_steps.memory_bytes()), (more > 0, before + more), "{count} entries");
+        in_steps.index_in_place();
+        assert_eq!((in_steps.is_indexed(), in_steps.memory_bytes()), (true, before + more), "{count} entries");
         for entry in &entries {
-            check_searches(&block, &entries, &entry.key, Sequence::MAX);
+            check_searches(&indexed, &entries, &entry.key, Sequence::MAX);
+            check_searches(&in_steps, &entries, &entry.key, Sequence::MAX);
         }
     }
 }

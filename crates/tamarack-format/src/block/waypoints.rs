@@ -66,7 +66,7 @@ pub(super) struct SearchStart {
     pub(super) matched: usize,
 }
 
-/// The waypoints of a block. One that is not indexed has none.
+/// The waypoints of an indexed block.
 #[derive(Debug)]
 pub(super) struct Waypoints {
     /// The prefixes of waypoints in order, then `u32::MAX`.
@@ -79,8 +79,6 @@ pub(super) struct Waypoints {
     common_bytes: u16,
     common_start: u16,
     count: u8,
-    /// False in a block that is not indexed.
-    is_known: bool,
     /// All waypoints, of a block that needs more.
     many: Box<[Waypoint]>,
 }
@@ -94,10 +92,14 @@ impl Default for Waypoints {
             common_bytes: 0,
             common_start: 0,
             count: 0,
-            is_known: false,
             many: Box::default(),
         }
     }
+}
+
+/// Returns true for a block whose waypoints are not in the block itself.
+pub(super) fn are_many(restarts: usize, entries_end: usize) -> bool {
+    restarts > RESTARTS_MAX || entries_end > usize::from(u16::MAX)
 }
 
 /// Waypoints that are being chosen while the entries of a block are passed.
@@ -122,10 +124,9 @@ impl Choice {
             common: first_sixteen(&payload[common.clone()]),
             common_bytes: u16::try_from(common.len()).ok()?,
             common_start: u16::try_from(common.start).ok()?,
-            is_known: true,
             ..Waypoints::default()
         };
-        let has_many = restarts > RESTARTS_MAX || entries_end > usize::from(u16::MAX);
+        let has_many = are_many(restarts, entries_end);
         let spacing = restarts.div_ceil(RESTARTS_MAX / SPACING).min(SPACING) as u32;
         Some(Self { chosen, many: Vec::new(), spacing, since: 0, last_prefix: 0, entries_end, has_many })
     }
@@ -177,12 +178,9 @@ impl Choice {
 
 impl Waypoints {
     /// The last waypoint before which all keys are smaller than `key`, or the first entry. `None`
-    /// if restarts are to be searched: without waypoints, or if many have the prefix of `key`.
+    /// if restarts are to be searched: if many have the prefix of `key`.
     #[inline]
     pub(super) fn before(&self, payload: &[u8], key: &[u8]) -> Option<SearchStart> {
-        if !self.is_known {
-            return None;
-        }
         let common_bytes = usize::from(self.common_bytes);
         if !self.is_alike(payload, key) {
             return Some(self.before_foreign(self.common_in(payload), key));

@@ -64,6 +64,10 @@
 //! A block that was read for a false positive of a filter is cached by the same rules. If a lookup
 //! has read blocks and found nothing, the absence is cached.
 //!
+//! A block is prepared for many searches when it is cached, not when it is read
+//! ([`Block::index_in_place`](crate::format::block::Block::index_in_place)): where most blocks are
+//! read for one search, that would cost more than it saves.
+//!
 //! Then blocks and entries compete for the same bytes, and the memory divides itself by use.
 //! Lookups consult the entry first, so a block stays for its other entries only. An index block
 //! serves every lookup below it, and stays. The rules were compared on traces, with another cache
@@ -318,6 +322,8 @@ impl BlockCache {
         if !self.may_hold(bytes) {
             return;
         }
+        // What is read for one search and not kept would not be worth it.
+        block.index_in_place();
         let mut evicted = Vec::new();
         let mut order = self.order.lock();
         // Another thread may have been faster.

@@ -170,6 +170,18 @@ fn an_entry_answers_for_its_key_to_those_who_may_see_it() {
     assert_eq!(found(&cache, "k", 5), None, "it has the same digest");
 }
 
+/// A block that a lookup reads once is not worth an index of its entries.
+#[test]
+fn blocks_are_indexed_when_they_are_cached() {
+    let cache = small_cache();
+    let place = lower(&cache, 1, 3);
+    let (once, kept) = (block(4000), block(4000));
+    admit(&cache, (&place, 0), &once, entry("k", 5, b"value"));
+    assert!(!place.has_cached(0) && !once.is_indexed());
+    cache.insert(&place, 1, kept.clone());
+    assert!(place.has_cached(1) && kept.is_indexed());
+}
+
 #[test]
 fn an_absence_answers_those_who_are_as_young_as_its_finder() {
     let cache = small_cache();

@@ -162,9 +162,10 @@ impl TableStorage {
         &self.account
     }
 
-    /// A block that was read for a query, to be shared.
+    /// A block that was read for a query, to be shared. The cache indexes what it takes in, without
+    /// more memory; what would take more is indexed here, and charged.
     pub(super) fn share(&self, block: Block) -> SharedBlock {
-        Charged::share(block.indexed(), Block::memory_bytes, Some(&self.account), MemoryPart::Blocks)
+        Charged::share(block.indexed_if_large(), Block::memory_bytes, Some(&self.account), MemoryPart::Blocks)
     }
 
     /// The counters of reads.
