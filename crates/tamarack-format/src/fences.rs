@@ -7,9 +7,9 @@
 //! level above, which is the same one; the first fence of a top index is the smallest place.
 //! Decoding checks both.
 //!
-//! Decoding is most of what a lookup does whose lower index block is not in memory. So it passes
-//! the entries once, assembles keys in one buffer, and allocates a few times however many fences
-//! there are.
+//! A lookup whose lower index block is not in memory decodes all of its fences. So decoding passes
+//! the entries once, assembles keys in one buffer, and allocates a few times however many there
+//! are.
 //!
 //! Memory: 20 bytes per fence, and about one for what the fences of a block share; 0.7 % of the
 //! data at data blocks of 3,100 bytes, 0.5 % at blocks of 4,000. Three things take more:
