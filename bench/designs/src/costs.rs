@@ -24,12 +24,14 @@ pub enum Figure {
     Runs,
     /// Filter bits per entry in runs.
     FilterBits,
+    /// Raw bytes that the writer put in a second at full speed, in millions.
+    PutMegabytes,
 }
 
 /// Entries of a scan.
 pub const SCANNED: u64 = 10;
 
-const COUNT: usize = 9;
+const COUNT: usize = 10;
 
 impl Figure {
     pub const ALL: [Self; COUNT] = [
@@ -42,6 +44,7 @@ impl Figure {
         Self::SpaceAmplification,
         Self::Runs,
         Self::FilterBits,
+        Self::PutMegabytes,
     ];
 
     /// In JSON.
@@ -56,6 +59,7 @@ impl Figure {
             Self::SpaceAmplification => "space_amplification",
             Self::Runs => "runs",
             Self::FilterBits => "filter_bits_per_entry",
+            Self::PutMegabytes => "put_megabytes_per_second",
         }
     }
 
@@ -70,6 +74,7 @@ impl Figure {
             Self::SpaceAmplification => "Space amplification",
             Self::Runs => "Sorted runs",
             Self::FilterBits => "Filter bits per entry",
+            Self::PutMegabytes => "Puts: MB/s",
         }
     }
 
@@ -79,6 +84,7 @@ impl Figure {
             Self::ZeroResultReads => 4,
             Self::ExistingReads | Self::ZipfianReads | Self::SpaceAmplification => 3,
             Self::SeekReads | Self::ScanReads | Self::WriteAmplification | Self::Runs | Self::FilterBits => 2,
+            Self::PutMegabytes => 1,
         }
     }
 

@@ -32,12 +32,15 @@ mod store;
 mod workloads;
 
 use std::fs;
-use std::time::Instant;
+use std::num::NonZero;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use common::words::Words;
 use serde_json::{Value, json};
 use shape::kept::{Kept, publish};
-use tamarack::Result;
+use tamarack::{Options, Result};
+use tamarack_model::device::Device;
 
 use crate::measure::Plan;
 use crate::predict::{PREDICTIONS, file_part};
@@ -56,6 +59,8 @@ usage: designs [--dir DIR] [--only LIST] [--workloads LIST] [--quick] [--settled
   --turnovers N      of the last level but one, in a workload                                           [2]
   --seconds-each N   a workload is ended after so many seconds, and the report says so                 [35]
   --settled          await compactions after each memtable, also of the load, and before reads
+  --device FILE      figures of the machine, for predictions of writers at full speed: what
+                     `tamarack calibrate --output` wrote                    [measured before the first design]
   --results FILE     figures are added to this file of JSON, one design after the other
   --from FILE        measure nothing, and make the report of the figures in this file
   --json             a line of JSON for each design and workload instead of tables
@@ -80,11 +85,13 @@ fn main() -> Result<()> {
     if words.text("from").is_none() {
         let (plan, began) = (plan(&words), Instant::now());
         let setting = json!({ "entries": plan.entries, "reads": plan.reads, "turnovers": plan.turnovers, "settled": plan.settled });
+        let machine = if plan.settled { Value::Null } else { machine(&words)? };
         for (number, design) in designs.iter().enumerate() {
             let minutes = began.elapsed().as_secs_f64() / 60.0;
             eprintln!("design {} of {} after {minutes:.1} minutes: {}", number + 1, designs.len(), design.name());
             let scratch = words.scratch();
-            let figures = measure::measure(scratch.path(), design, &plan)?;
+            let mut figures = measure::measure(scratch.path(), design, &plan)?;
+            figures["machine"] = machine.clone();
             let earlier = kept.policies.get(&design.name()).filter(|earlier| earlier["setting"] == setting).cloned();
             kept.add(&design.name(), &setting, with_workloads_of(earlier, figures));
         }
@@ -97,7 +104,7 @@ fn main() -> Result<()> {
     let path = words.report("designs-");
     let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     if words.flag("write") {
-        for (number, (name, _)) in PREDICTIONS.iter().enumerate() {
+        for (number, (name, _)) in PREDICTIONS.iter().enumerate().filter(|(number, _)| results.has(*number)) {
             let plot = path.with_file_name(format!("{stem}-{}.svg", file_part(name)));
             fs::write(&plot, plot::draw(&results, number))
                 .unwrap_or_else(|error| panic!("{}: {error}", plot.display()));
@@ -106,6 +113,26 @@ fn main() -> Result<()> {
     publish(&words, &kept, "designs-", &report::markdown(&words, &kept, &results, &stem));
     Ok(())
 }
+
+/// The figures of the machine, given or measured, and its cores.
+fn machine(words: &Words) -> Result<Value> {
+    let device: Device = match words.text("device") {
+        Some(file) => {
+            let text = fs::read_to_string(file).unwrap_or_else(|error| panic!("{file}: {error}"));
+            text.parse().unwrap_or_else(|error| panic!("{file}: {error}"))
+        }
+        None => {
+            let scratch = words.scratch();
+            Options::new().calibrate(scratch.path(), CALIBRATION_BYTES, CALIBRATION_TIME, &mut |_, _| {})?.device
+        }
+    };
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    Ok(json!({ "device": device.to_string(), "cores": cores }))
+}
+
+/// What a calibration writes and takes.
+const CALIBRATION_BYTES: u64 = 256 << 20;
+const CALIBRATION_TIME: Duration = Duration::from_secs(10);
 
 fn plan(words: &Words) -> Plan {
     let (entries, reads, seconds_each) =

@@ -11,15 +11,17 @@
 //! the last level but one: the level above the deepest one that has entries, at most that of all
 //! data. Reads come in
 //! [`GROUPS`] groups, one at a random place of each of so many equal parts of the workload: equal
-//! distances could follow the rhythm of flushes. Compactions go on meanwhile, unless
-//! [`Plan::settled`].
+//! distances could follow the rhythm of flushes. With [`Plan::settled`], compactions are awaited
+//! before. Otherwise they go on while writes do, and are paused during reads: the thread that
+//! writes also reads, and compactions would gain on writers meanwhile. After a pause writers may be
+//! faster for a while, so that only one group in [`READ_EVERY`] has reads then, and more of them.
 //!
 //! Block reads are differences of the engine's counters; one pass over its statistics lies between
 //! two kinds of reads of a group. Runs, space and filter bits are means over the groups.
 
 use std::fs;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use common::numbers::unit;
 use common::words::List;
@@ -53,6 +55,9 @@ pub struct Plan {
 
 /// Groups of reads in a workload.
 pub const GROUPS: u64 = 400;
+
+/// Of groups beside compactions, one in so many has reads, and so many times as many.
+pub const READ_EVERY: u64 = 8;
 
 /// The least number of memtables that a workload writes.
 pub const MEMTABLES_MIN: u64 = 8;
@@ -165,9 +170,11 @@ fn run(store: &mut Store, design: &NamedDesign, mix: &'static WriteMix, target: 
     let places = Random::new(design.number as u64);
     let (mut written, mut counts, mut pace) = (0, Counts::default(), Pace::new(design, plan));
     let mut writes = 0_u64;
+    let mut write_time = Duration::ZERO;
     let mut was_ended = false;
     for group in 0..GROUPS {
         let place = (group as f64 + unit(places.next())) / GROUPS as f64 * target as f64;
+        let write_began = Instant::now();
         while (written as f64) < place && !was_ended {
             let bytes = store.write(mix)?;
             pace.wrote(store, bytes)?;
@@ -175,6 +182,7 @@ fn run(store: &mut Store, design: &NamedDesign, mix: &'static WriteMix, target: 
             writes += 1;
             was_ended = writes.is_multiple_of(256) && is_late();
         }
+        write_time += write_began.elapsed();
         was_ended |= is_late();
         if was_ended {
             break;
@@ -182,8 +190,15 @@ fn run(store: &mut Store, design: &NamedDesign, mix: &'static WriteMix, target: 
         if plan.settled {
             store.settle()?;
         }
-        read_group(store, design, mix, plan, &mut counts)?;
+        look(store, mix, &mut counts);
+        if plan.settled {
+            read_group(store, design, mix, plan.reads / GROUPS, &mut counts)?;
+        } else if group % READ_EVERY == 0 {
+            let _paused = store.db.pause_compactions();
+            read_group(store, design, mix, plan.reads * READ_EVERY / GROUPS, &mut counts)?;
+        }
     }
+    let put_megabytes = written as f64 / write_time.as_secs_f64() / 1e6;
     while written < target && !was_ended {
         let bytes = store.write(mix)?;
         pace.wrote(store, bytes)?;
@@ -196,7 +211,7 @@ fn run(store: &mut Store, design: &NamedDesign, mix: &'static WriteMix, target: 
     let after = store.db.stats();
     let done = if mix.writes() { written as f64 / target as f64 } else { counts.groups as f64 / GROUPS as f64 };
     Ok(json!({
-        "figures": figures(&counts, &before, &after, mix).to_json(),
+        "figures": figures(&counts, (&before, &after), mix, (!plan.settled && mix.writes()).then_some(put_megabytes)).to_json(),
         "zero_result_blocks": counts.reads[0].1,
         "zero_result_lookups": counts.reads[0].0,
         "zero_result_by_runs": counts.false_positives / counts.groups as f64,
@@ -216,8 +231,8 @@ fn delayed(stats: &Stats) -> f64 {
     stats.write_delay_seconds + stats.write_stall_seconds
 }
 
-/// Reads of all kinds, counted, and the state of the tree before them.
-fn read_group(store: &Store, design: &NamedDesign, mix: &WriteMix, plan: &Plan, counts: &mut Counts) -> Result<()> {
+/// Sees the state of the tree.
+fn look(store: &Store, mix: &WriteMix, counts: &mut Counts) {
     let stats = store.db.stats();
     let all = RunStats::total(stats.levels.iter().flat_map(|level| &level.runs));
     let in_memtables: u64 = stats.memtables.iter().map(|memtable| memtable.entries).sum();
@@ -228,8 +243,12 @@ fn read_group(store: &Store, design: &NamedDesign, mix: &WriteMix, plan: &Plan, 
     counts.space += all.raw_bytes as f64 / (on_storage * RAW_BYTES as f64);
     counts.filter_bits += all.filter_bits_per_entry();
     counts.false_positives += absent_blocks(&stats);
-    let each = (plan.reads / GROUPS).max(1);
-    let mut blocks = reads(&stats).0;
+}
+
+/// So many reads of each kind, counted.
+fn read_group(store: &Store, design: &NamedDesign, mix: &WriteMix, each: u64, counts: &mut Counts) -> Result<()> {
+    let each = each.max(1);
+    let mut blocks = reads(&store.db.stats()).0;
     for (kind, (operations, sum)) in READS.iter().zip(&mut counts.reads) {
         let times = match kind {
             Figure::ZeroResultReads if design.has_filters() => MORE_ABSENT * each,
@@ -253,11 +272,12 @@ fn read_group(store: &Store, design: &NamedDesign, mix: &WriteMix, plan: &Plan, 
     Ok(())
 }
 
-fn figures(counts: &Counts, before: &Stats, after: &Stats, mix: &WriteMix) -> Figures {
+fn figures(counts: &Counts, (before, after): (&Stats, &Stats), mix: &WriteMix, put_megabytes: Option<f64>) -> Figures {
     let mut figures = Figures::default();
     for (kind, (operations, blocks)) in READS.into_iter().zip(counts.reads) {
         figures = figures.with(kind, blocks as f64 / operations as f64);
     }
+    figures = figures.with(Figure::PutMegabytes, put_megabytes.unwrap_or(f64::NAN));
     let groups = counts.groups as f64;
     let flushed = (after.flushed_raw_bytes - before.flushed_raw_bytes) as f64;
     let written = (after.written_raw_bytes() - before.written_raw_bytes()) as f64;

@@ -6,11 +6,12 @@ use tamarack_model::cost::{lookup, range};
 use tamarack_model::design::{Design, price};
 use tamarack_model::device::Device;
 use tamarack_model::prediction::{Length, Question, Writes, predict};
-use tamarack_model::simulate::{Pace, Writers};
+use tamarack_model::simulate::{FullSpeed, Pace, Threads};
 use tamarack_model::workload::Workload;
 
 use crate::costs::{Figure, Figures, SCANNED};
-use crate::workloads::WriteMix;
+use crate::store::{RAW_BYTES, THREADS, TOMBSTONE_BYTES};
+use crate::workloads::{DELETED_PART, WriteMix};
 
 /// A workload on a tree that was loaded with the design's entries, each once and in random order,
 /// and is at rest when the workload begins.
@@ -22,35 +23,66 @@ pub struct Phase {
     pub inserted: u64,
     /// Raw bytes of the memtables flushed until its end.
     pub flushed_bytes: u64,
-    /// Compactions are awaited after each memtable; otherwise writers are as fast as they may be.
-    pub settled: bool,
+    /// The machine, if writers are as fast as they may be; `None` if compactions are awaited after
+    /// each memtable.
+    pub machine: Option<Machine>,
 }
 
-/// Writers that offer as much as the device can write, with the options that a database has by
-/// default: memtables, threads, and the number by which compactions may be late.
-const AT_FULL_SPEED: Writers = Writers { offered: 1.0, buffers: 4, workers: 2, late_max: 16, throttled: true };
+/// A machine with the threads of a workload.
+#[derive(Clone, Copy, Debug)]
+pub struct Machine {
+    pub device: Device,
+    pub cores: usize,
+}
+
+impl Machine {
+    /// Writers at full speed: one thread, beside those of the database.
+    pub fn full_speed(&self) -> FullSpeed {
+        let threads = Threads { writers: 1, workers: THREADS, cores: self.cores };
+        FullSpeed::of(&self.device, RAW_BYTES as f64, threads)
+    }
+}
 
 /// A prediction; `None` if the model does not cover the design or the workload.
 pub type Predict = fn(&Design<'_>, &Phase) -> Option<Figures>;
 
 /// All predictions, with their names in reports.
-pub const PREDICTIONS: [(&str, Predict); 2] = [("simulated", simulated), ("full tree", full_tree)];
+pub const PREDICTIONS: [(&str, Predict); 3] =
+    [("simulated", simulated), ("simulated at a settled pace", at_settled_pace), ("full tree", full_tree)];
 
 /// The name of a prediction as a part of a file's name.
 pub fn file_part(name: &str) -> String {
     name.replace(' ', "-")
 }
 
-/// Means over the same phase of a simulated tree ([`predict`]). Deletes are not simulated.
+/// Means over the same phase of a simulated tree ([`predict`]).
 fn simulated(design: &Design<'_>, phase: &Phase) -> Option<Figures> {
+    let pace = phase.machine.map_or(Pace::Settled, |machine| Pace::AtFullSpeed(machine.full_speed()));
+    at_pace(design, phase, pace)
+}
+
+/// The same without late compactions, to compare with; of writers at full speed only.
+fn at_settled_pace(design: &Design<'_>, phase: &Phase) -> Option<Figures> {
+    phase.machine?;
+    at_pace(design, phase, Pace::Settled)
+}
+
+fn at_pace(design: &Design<'_>, phase: &Phase, pace: Pace) -> Option<Figures> {
     let mix = phase.mix;
-    if mix.deletes > 0 {
-        return None;
-    }
-    let inserts = mix.inserts as f64 / (mix.inserts + mix.overwrites).max(1) as f64;
-    let writes = if mix.writes() { Writes::Puts { inserts, theta: mix.theta } } else { Writes::Nothing };
+    let share = |count: u64| count as f64 / (mix.inserts + mix.overwrites + mix.deletes).max(1) as f64;
+    let writes = if mix.deletes > 0 {
+        Writes::Deletes {
+            inserts: share(mix.inserts),
+            deletes: share(mix.deletes),
+            deleted: 1.0 / DELETED_PART as f64,
+            tombstone_bytes: TOMBSTONE_BYTES,
+        }
+    } else if mix.writes() {
+        Writes::Puts { inserts: share(mix.inserts), theta: mix.theta }
+    } else {
+        Writes::Nothing
+    };
     let length = Length::Flushed(Bytes(phase.flushed_bytes));
-    let pace = if phase.settled { Pace::Settled } else { Pace::Beside(AT_FULL_SPEED) };
     let question = Question { writes, scans: &[1, SCANNED], digits: 256.0, length, pace };
     let found = predict(design, &question);
     let figures = Figures::default()
@@ -61,6 +93,8 @@ fn simulated(design: &Design<'_>, phase: &Phase) -> Option<Figures> {
         .with(Figure::SpaceAmplification, found.space_amplification.mean())
         .with(Figure::Runs, found.runs.mean())
         .with(Figure::FilterBits, found.filter_bits_per_entry.mean());
+    let rate = found.put_bytes_per_second;
+    let figures = if rate > 0.0 { figures.with(Figure::PutMegabytes, rate / 1e6) } else { figures };
     let figures = if mix.is_zipfian() { figures.with(Figure::ZipfianReads, found.drawn_reads.mean()) } else { figures };
     let is_written = phase.flushed_bytes > 0;
     Some(if is_written { figures.with(Figure::WriteAmplification, found.write_amplification) } else { figures })

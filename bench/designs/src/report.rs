@@ -8,8 +8,8 @@ use shape::kept::{Kept, digits, number, off, table};
 
 use crate::accuracy::{CLOSE, Comparison, accuracy, ranked};
 use crate::costs::{Figure, SCANNED};
-use crate::measure::{GROUPS, MEMTABLES_MIN};
-use crate::predict::{PREDICTIONS, file_part};
+use crate::measure::{GROUPS, MEMTABLES_MIN, READ_EVERY};
+use crate::predict::{Machine, PREDICTIONS, file_part};
 use crate::results::{Cell, Results};
 use crate::store::{BLOCK_BYTES, KEY_BYTES, RAW_BYTES, VALUE_BYTES};
 use crate::workloads::WORKLOADS;
@@ -38,6 +38,8 @@ fn introduction(words: &Words, kept: &Kept, results: &Results<'_>) -> String {
     );
     let command = "cargo run --release -p designs --";
     let commands = format!("`{command} --dir DIR --results FILE {options}`, then `{command} --from FILE --write`");
+    let beside =
+        results.designs.first().filter(|_| !settled).map_or_else(String::new, |design| beside(&design.kept["machine"]));
     let mixes: String = WORKLOADS.iter().map(|mix| format!("* `{}`: {}.\n", mix.name, mix.description)).collect();
     format!(
         "# Costs of designs, measured and predicted, {}\n\n{}\n\
@@ -56,8 +58,26 @@ fn introduction(words: &Words, kept: &Kept, results: &Results<'_>) -> String {
         if settled {
             "Compactions are awaited after each memtable's bytes, also of the load, and before each group of reads."
         } else {
-            "Compactions go on while reads are counted."
+            &beside
         },
+    )
+}
+
+/// How reads are counted beside compactions, and what was measured of the machine.
+fn beside(machine: &Value) -> String {
+    let Machine { device, cores } = Machine::of(machine);
+    let speed = Machine { device, cores }.full_speed();
+    format!(
+        "Compactions go on while writes do, and are paused while reads are counted, in one of {READ_EVERY} parts. \
+         A calibration before the first design: {:.2} µs to put an entry, {:.2} µs to compact one, reads of {:.0} MB/s and writes of {:.0} MB/s; {cores} cores. \
+         So two threads copy {:.0} MB/s without writers, writers offer {:.2} bytes for each of these, and take {:.2} bytes of copying for each that they put.",
+        1e6 * device.put_seconds,
+        1e6 * device.compaction_seconds,
+        device.read_bytes_per_second / 1e6,
+        device.write_bytes_per_second / 1e6,
+        speed.bytes_per_second / 1e6,
+        speed.offered,
+        speed.burden,
     )
 }
 
@@ -120,7 +140,7 @@ fn figure_tables(results: &Results<'_>, figure: Figure) -> String {
     }
     let names: Vec<String> = mixes.iter().map(|mix| format!("{} ", mix.name)).collect();
     let columns: Vec<&str> = std::iter::once("design ").chain(names.iter().map(String::as_str)).collect();
-    for (number, (name, _)) in PREDICTIONS.iter().enumerate() {
+    for (number, (name, _)) in PREDICTIONS.iter().enumerate().filter(|(number, _)| results.has(*number)) {
         let rows: Vec<Vec<String>> = results
             .designs
             .iter()
@@ -169,7 +189,7 @@ fn ended_early(results: &Results<'_>) -> String {
 fn verdicts(results: &Results<'_>, stem: &str) -> String {
     let mut text = "\n## Model accuracy: predicted and measured\n\n".to_owned();
     text += &counting_error(results);
-    for (number, (name, _)) in PREDICTIONS.iter().enumerate() {
+    for (number, (name, _)) in PREDICTIONS.iter().enumerate().filter(|(number, _)| results.has(*number)) {
         text += &format!(
             "\n### {name}\n\n![Predicted and measured, {name}]({stem}-{}.svg)\n\n{}{}",
             file_part(name),

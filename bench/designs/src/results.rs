@@ -6,7 +6,7 @@ use shape::kept::{Kept, number};
 use crate::accuracy::Comparison;
 use crate::costs::{Figure, Figures};
 use crate::list::{NamedDesign, all};
-use crate::predict::{PREDICTIONS, Phase};
+use crate::predict::{Machine, PREDICTIONS, Phase};
 use crate::workloads::{WORKLOADS, WriteMix};
 
 /// A design and all that was kept of it.
@@ -41,7 +41,7 @@ impl<'a> Results<'a> {
         let cells = designs.iter().flat_map(|measured| {
             WORKLOADS.iter().filter_map(move |mix| {
                 let kept = measured.kept["workloads"].get(mix.name)?;
-                Some(Cell::new(measured.design, mix, kept, setting))
+                Some(Cell::new(measured.design, mix, kept, (setting, &measured.kept["machine"])))
             })
         });
         Self { cells: cells.collect(), designs, setting }
@@ -49,6 +49,11 @@ impl<'a> Results<'a> {
 
     pub fn cell(&self, design: &NamedDesign, mix: &WriteMix) -> Option<&Cell<'a>> {
         self.cells.iter().find(|cell| cell.design.number == design.number && cell.mix.name == mix.name)
+    }
+
+    /// True if there is something to compare with a prediction.
+    pub fn has(&self, prediction: usize) -> bool {
+        self.cells.iter().any(|cell| cell.predicted[prediction].is_some())
     }
 
     /// All that can be compared with a prediction.
@@ -67,12 +72,21 @@ fn compared<'c, 'a>(
     Comparison::new((cell, figure), cell.measured.get(figure)?, predicted)
 }
 
+impl Machine {
+    /// The machine of figures that were kept.
+    pub fn of(kept: &Value) -> Self {
+        let device = kept["device"].as_str().map(|text| text.parse().expect("figures of a device"));
+        Self { device: device.unwrap_or_default(), cores: kept["cores"].as_u64().unwrap_or(2) as usize }
+    }
+}
+
 impl<'a> Cell<'a> {
-    fn new(design: NamedDesign, mix: &'static WriteMix, kept: &'a Value, setting: &Value) -> Self {
+    fn new(design: NamedDesign, mix: &'static WriteMix, kept: &'a Value, (setting, machine): (&Value, &Value)) -> Self {
         let entries = number(setting, &["entries"]) as u64;
         let settled = setting["settled"].as_bool().unwrap_or(false);
         let count = |name: &str| kept[name].as_u64().unwrap_or(0);
-        let phase = Phase { mix, inserted: count("inserted"), flushed_bytes: count("flushed"), settled };
+        let machine = (!settled).then(|| Machine::of(machine));
+        let phase = Phase { mix, inserted: count("inserted"), flushed_bytes: count("flushed"), machine };
         let policy = design.parsed();
         let model = design.model(&policy, entries);
         let predicted = PREDICTIONS.map(|(_, predict)| predict(&model, &phase));

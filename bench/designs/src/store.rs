@@ -24,12 +24,15 @@ pub const KEY_BYTES: usize = 16;
 pub const VALUE_BYTES: usize = 100;
 
 /// Raw bytes of a tombstone: the key, and what each entry has beside key and value.
-const TOMBSTONE_BYTES: u64 = KEY_BYTES as u64 + 8;
+pub const TOMBSTONE_BYTES: u64 = KEY_BYTES as u64 + 8;
 
 /// Raw bytes of an entry.
 pub const RAW_BYTES: u64 = TOMBSTONE_BYTES + VALUE_BYTES as u64;
 
 pub const BLOCK_BYTES: u64 = 4096;
+
+/// Threads for flushes and compactions.
+pub const THREADS: usize = 2;
 
 const MEMORY_BYTES: u64 = 1 << 30;
 
@@ -61,7 +64,7 @@ impl Store {
         let advanced = AdvancedOptions::new().policy(design.policy).filter(design.filter);
         let advanced = advanced.memtable_bytes(design.buffer_bytes(entries)).block_bytes(BLOCK_BYTES as usize);
         let advanced = advanced.cache_bytes(0).index_bytes(INDEX_BYTES);
-        let options = Options::new().compression(Compression::None).memory_bytes(MEMORY_BYTES).threads(2);
+        let options = Options::new().compression(Compression::None).memory_bytes(MEMORY_BYTES).threads(THREADS);
         let db = options.advanced(advanced).open(dir)?;
         db.wait_for_filter_rebuild()?;
         Ok(Self {

@@ -28,7 +28,7 @@ impl Entries {
     /// and with its value.
     pub fn are_all_there(&self, db: &Db, count: u64) -> Result<bool> {
         let mut seen = vec![false; count as usize];
-        for entry in db.scan::<&[u8]>(..) {
+        for entry in db.scan(..) {
             let (found, value) = entry?;
             let number = number_in(&value);
             let is_new = number < count && !std::mem::replace(&mut seen[number as usize], true);

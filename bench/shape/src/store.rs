@@ -135,7 +135,7 @@ impl Store {
 
     /// Reads everything once, which brings all indexes into memory.
     pub fn warm(&self) -> Result<u64> {
-        let (mut scan, mut entries) = (self.db.scan::<&[u8]>(..), 0);
+        let (mut scan, mut entries) = (self.db.scan(..), 0);
         while scan.next_lent()?.is_some() {
             entries += 1;
         }
@@ -155,7 +155,7 @@ impl Store {
     /// Looks up a key that is not there.
     pub fn look_up_absent(&self) -> Result<()> {
         // Keys of numbers that never come are of nothing.
-        assert!(!self.db.contains(key(1 << 40 | self.random.below(1 << 40)))?, "it was never put");
+        assert!(!self.db.contains_key(key(1 << 40 | self.random.below(1 << 40)))?, "it was never put");
         Ok(())
     }
 

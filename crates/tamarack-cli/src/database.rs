@@ -225,12 +225,16 @@ fn with_policy(advanced: AdvancedOptions, matches: &ArgMatches) -> Result<Advanc
 
 /// The policy's specification in argument `policy`, if given; a custom shape is read from its file.
 pub(crate) fn policy_specification(matches: &ArgMatches) -> Result<Option<String>, Failure> {
-    let Some(words) = matches.get_one::<String>("policy") else { return Ok(None) };
+    matches.get_one::<String>("policy").map(|words| specification(words)).transpose()
+}
+
+/// A policy's specification as the user wrote it; a custom shape is read from its file.
+pub(crate) fn specification(words: &str) -> Result<String, Failure> {
     // Text that begins like a shape is a shape; write ./buffer… for a file of that name.
-    Ok(Some(match words.strip_prefix("custom:").filter(|shape| !shape.trim_start().starts_with("buffer ")) {
-        Some(file) => custom_specification(&files::read_text(Path::new(file))?),
-        None => words.clone(),
-    }))
+    match words.strip_prefix("custom:").filter(|shape| !shape.trim_start().starts_with("buffer ")) {
+        Some(file) => Ok(custom_specification(&files::read_text(Path::new(file))?)),
+        None => Ok(words.to_owned()),
+    }
 }
 
 /// The specification of a custom shape. Lines remain lines, so that errors name the right one.

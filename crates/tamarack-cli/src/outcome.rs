@@ -35,7 +35,7 @@ impl Failure {
 impl From<tamarack::Error> for Failure {
     fn from(error: tamarack::Error) -> Self {
         match error {
-            tamarack::Error::InvalidArgument(_) => Self::Usage(error.to_string()),
+            tamarack::Error::InvalidArgument(_) | tamarack::Error::NotFound { .. } => Self::Usage(error.to_string()),
             _ => Self::Storage(text(&error)),
         }
     }

@@ -30,6 +30,8 @@
 
 mod text;
 
+use crate::units::Bytes;
+
 pub use text::{DEVICE_FIGURES, DeviceError, DeviceFigure, FigureUnit};
 
 /// The numbers of concurrent random reads for which a device has a throughput.
@@ -201,6 +203,14 @@ impl Device {
     /// Seconds of one random block read.
     pub fn block_seconds(&self, bytes: f64) -> f64 {
         self.read_seconds + bytes / self.read_bytes_per_second
+    }
+
+    /// Seconds in which a compaction copies so many bytes of entries of this size.
+    pub fn copy_seconds(&self, bytes: Bytes, entry_bytes: f64) -> f64 {
+        let bytes = bytes.as_f64();
+        bytes / entry_bytes * self.compaction_seconds
+            + bytes / self.read_bytes_per_second
+            + bytes / self.write_bytes_per_second
     }
 
     /// Processor seconds to compute the digest of a key of so many bytes.

@@ -92,6 +92,7 @@
 //! | [planner] | the next compaction | sees a policy |
 //! | [occupancy] | runs of a tree | |
 //! | [shape] | structure of a tree | |
+//! | [tables] | size of a compaction's tables, and its parts | |
 //! | [workload] | mix of operations | |
 //! | [device] | duration of a machine's steps, assumed or given as text | measures them |
 //! | [units] | bytes and entries | |
@@ -121,6 +122,7 @@ pub mod pace;
 pub mod planner;
 pub mod policy;
 pub mod shape;
+pub mod tables;
 pub mod units;
 pub mod workload;
 

@@ -188,6 +188,7 @@ impl PacedJob {
             Cause::CompactRange => 1,
             Cause::Reshape { level } if level == compaction.target => level,
             Cause::Rest => compaction.target + 1,
+            Cause::Reads { .. } => compaction.target,
             _ => (compaction.target - 1).max(1),
         };
         Self { empties, left }
@@ -365,7 +366,7 @@ mod tests {
         assert_eq!(job(Cause::Flush, 1), 0);
         assert_eq!(job(Cause::Full { level: 1, through: 3 }, 4), 3);
         assert_eq!([job(Cause::Reshape { level: 3 }, 3), job(Cause::Reshape { level: 3 }, 4)], [3, 3]);
-        assert_eq!([job(Cause::Rest, 1), job(Cause::Rest, 3)], [2, 4]);
+        assert_eq!([job(Cause::Rest, 1), job(Cause::Rest, 3), job(Cause::Reads { through: 3 }, 3)], [2, 4, 4]);
         assert_eq!([job(Cause::Compact, 5), job(Cause::Compact, 1), job(Cause::CompactRange, 5)], [4, 1, 1]);
     }
 }

@@ -17,12 +17,14 @@
 //!
 //! Cost: a few microseconds per compaction. Tests: `tests/suite/closed_forms.rs` compares with
 //! [`cost`](crate::cost), `tests/suite/twin.rs` with a slow obvious tree; `tests/suite/pace.rs`
-//! tests writers.
+//! and `tests/suite/full_speed.rs` test writers.
 
 pub mod coverage;
 mod data;
 mod draws;
+mod full_speed;
 mod keys;
+mod stream;
 mod writers;
 
 use std::collections::VecDeque;
@@ -34,11 +36,15 @@ use crate::occupancy::{Occupancy, Run, RunId};
 use crate::planner::{self, Cause, CompactionPlan, Occasion};
 use crate::policy::ShapeFamily;
 use crate::shape::Shape;
+use crate::tables;
 use crate::units::Bytes;
 
 pub use data::Data;
 pub use draws::{DrawnContent, Keys, Sought};
+pub use full_speed::{FullSpeed, Threads};
 pub use writers::{STEPS, Writers, Writing};
+
+use stream::Stream;
 
 /// The speed of compactions relative to the speed of writers.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -56,6 +62,8 @@ pub enum Pace {
     /// Compactions and writers share a device, and compactions may be late. The queue of writers
     /// begins anew with each memtable.
     Beside(Writers),
+    /// Writers put as fast as they can, beside the workers of the same machine.
+    AtFullSpeed(FullSpeed),
 }
 
 /// The result of a simulation.
@@ -202,21 +210,26 @@ pub struct Tree<'a> {
     data: Box<dyn Data + 'a>,
     /// The upper bound on space amplification, if any.
     bound: Option<SpaceBound>,
+    /// Writers at full speed.
+    stream: Stream,
 }
 
 /// A flush or compaction in progress.
 #[derive(Clone, Copy, Debug)]
 struct Unfinished {
-    /// Bytes still to be written.
+    /// The part of `whole` that is left.
     left: f64,
-    /// Bytes to be written in all.
+    /// Its work, in bytes: its output, or beside writers at full speed its inputs, since workers
+    /// that copy them take as long for those of which nothing remains.
     whole: f64,
+    /// Bytes of its output.
+    output: Bytes,
     /// The request that it serves, if any.
     request: Option<RequestId>,
 }
 
 impl Unfinished {
-    /// The part that is written, from 0 to 1.
+    /// The part that is done, from 0 to 1.
     fn part_done(&self) -> f64 {
         if self.whole > 0.0 { 1.0 - self.left / self.whole } else { 0.0 }
     }
@@ -248,6 +261,7 @@ impl<'a> Tree<'a> {
             report: Report::default(),
             data: Box::new(data::Unique),
             bound: None,
+            stream: Stream::default(),
         }
     }
 
@@ -307,6 +321,7 @@ impl<'a> Tree<'a> {
                 self.pass(speed * self.shape.buffer().as_f64());
             }
             Pace::Beside(writers) => return drop(self.write(&writers, &[bytes])),
+            Pace::AtFullSpeed(speed) => return self.write_at_full_speed(&speed, bytes, &mut |_, _, _| {}),
         }
         self.record();
     }
@@ -372,18 +387,25 @@ impl<'a> Tree<'a> {
         bytes.map(|bytes| if all > 0.0 { bytes / all } else { 0.0 }).collect()
     }
 
-    /// The number of keys, if runs are draws from a known distribution.
+    /// The number of live keys, if runs are draws from a known distribution.
     pub fn keys(&self) -> Option<f64> {
-        self.data.keys().map(Keys::entries)
+        self.data.keys().map(Keys::live)
     }
 
     /// Compactions in progress that hand over their keys, with the part of their keys that they
-    /// have handed over, from 0 to 1, and the size of their output. Flushes and compactions of a
-    /// range of keys are left out.
+    /// have handed over, from 0 to 1, and the size of their output. Beside writers at full speed
+    /// they hand over whole tables. Flushes and compactions of a range of keys are left out.
     pub fn handing_over(&self) -> impl Iterator<Item = (&CompactionPlan, f64, Bytes)> {
         let whole = |(plan, _): &(&CompactionPlan, &Unfinished)| !plan.is_partial() && plan.cause != Cause::Flush;
         let in_progress = self.in_progress.iter().zip(&self.unfinished).filter(whole);
-        in_progress.map(|(plan, rest)| (plan, rest.part_done(), Bytes(rest.whole as u64)))
+        in_progress.map(|(plan, rest)| {
+            let times = match self.stream.workers {
+                0 => None,
+                workers => Some(tables::handovers(rest.whole as u64, workers) as f64),
+            };
+            let part = times.map_or(rest.part_done(), |times| (rest.part_done() * times).floor() / times);
+            (plan, part, rest.output)
+        })
     }
 
     /// The counts so far.
@@ -449,6 +471,14 @@ impl<'a> Tree<'a> {
             self.finish(0);
             self.carry_out();
         }
+    }
+
+    /// Begins a compaction for reads of the levels down to this one ([`Agenda::compact_for_reads`])
+    /// as soon as nothing is in progress.
+    pub fn compact_for_reads(&mut self, through: usize) {
+        self.agenda.compact_for_reads(through);
+        self.decided.clear();
+        self.carry_out();
     }
 
     /// Pauses compactions until [`Tree::resume_compactions`].
@@ -552,8 +582,13 @@ impl<'a> Tree<'a> {
             self.report.moves += 1;
             return self.agenda.moved(plan.target);
         }
-        let bytes = if plan.is_partial() { Bytes::ZERO } else { self.data.output_bytes(&plan, &self.occupancy) };
-        self.unfinished.push(Unfinished { left: bytes.as_f64(), whole: bytes.as_f64(), request });
+        let (mut whole, mut output) = (Bytes::ZERO, Bytes::ZERO);
+        if !plan.is_partial() {
+            output = self.data.output_bytes(&plan, &self.occupancy);
+            let at_full_speed = self.stream.workers > 0;
+            whole = if at_full_speed { data::input_bytes(&plan, &self.occupancy) } else { output };
+        }
+        self.unfinished.push(Unfinished { left: whole.as_f64(), whole: whole.as_f64(), output, request });
         self.in_progress.push(plan);
     }
 

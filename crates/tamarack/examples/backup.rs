@@ -55,7 +55,7 @@ fn main() -> Result<()> {
 
     // The mistake. It is durable, atomic, and wrong.
     let mut all = Batch::new();
-    for entry in db.scan::<&[u8]>(..) {
+    for entry in db.scan(..) {
         all.delete(&entry?.0);
     }
     db.write(&all)?;

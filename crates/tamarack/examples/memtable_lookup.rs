@@ -37,7 +37,7 @@ fn main() -> Result<()> {
     db.flush()?;
     db.wait_for_compactions()?;
     // Fills the cache.
-    for entry in db.scan::<&[u8]>(..) {
+    for entry in db.scan(..) {
         black_box(entry?);
     }
     for number in 0..in_tables {

@@ -49,13 +49,13 @@ fn main() -> Result<()> {
     let copied = argument(5, "lent") == "copied";
     let db = tree(runs, size)?;
     // Fills the cache.
-    let count = db.scan::<&str>(..).count() as u64;
-    assert_eq!(db.scan::<&str>(..).rev().count() as u64, count);
+    let count = db.scan(..).count() as u64;
+    assert_eq!(db.scan(..).rev().count() as u64, count);
 
     let keys: Vec<_> = scattered(count - entries, scans)
         .map(|at| key(if backwards { count - 1 - at } else { at }, size.key_bytes))
         .collect();
-    let mut scan = db.scan::<&str>(..);
+    let mut scan = db.scan(..);
     scan.next_lent()?;
     println!("an open scan takes {} bytes", db.stats().memory.iterators_bytes);
     drop(scan);
@@ -141,7 +141,7 @@ fn measured(db: &Db, keys: &[Vec<u8>], entries: u64, way: Way) -> Result<u64> {
     let mut delivered = 0;
     for key in keys {
         delivered += match (entries, way.backwards) {
-            (0, _) => way.count(db.scan::<&str>(..), u64::MAX)?,
+            (0, _) => way.count(db.scan(..), u64::MAX)?,
             (_, false) => way.count(db.scan(&key[..]..), entries)?,
             (_, true) => way.count(db.scan(..=&key[..]), entries)?,
         };

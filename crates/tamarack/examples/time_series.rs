@@ -63,7 +63,7 @@ fn main() -> Result<()> {
     let before = on_storage(&db);
     let dropped = retain(&db, SECONDS - KEEP_SECONDS)?;
     assert_eq!(dropped, MACHINES * (SECONDS - KEEP_SECONDS));
-    assert_eq!(db.scan::<&[u8]>(..).count() as u64, MACHINES * KEEP_SECONDS);
+    assert_eq!(db.scan(..).count() as u64, MACHINES * KEEP_SECONDS);
 
     // Compactions remove tombstones and the entries that they hide: over time while the database is
     // written to, or now.

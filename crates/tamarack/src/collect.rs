@@ -20,12 +20,7 @@
 //! Cost: one pass over all slices. Jobs and the state are read under the scheduler's lock; the pass
 //! is made without it.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-
-use tamarack_filter::kind_to_number;
-use tamarack_model::FilterKind;
-use tamarack_model::filter::predict;
+use std::collections::BTreeMap;
 
 use crate::compaction::progress::{BackgroundSnapshot, JobProgress};
 use crate::database::Activity;
@@ -36,7 +31,6 @@ use crate::memory::{Account, MemoryPart};
 use crate::stats::{JobStats, LevelStats, MemoryStats, MemtableStats, RunLookups, RunStats, SpaceStats, Stats};
 use crate::tree::run::Run;
 use crate::tree::state::State;
-use crate::tree::table_file::TableFile;
 
 impl MemoryStats {
     fn of(account: &Account) -> Self {
@@ -54,6 +48,7 @@ impl MemoryStats {
             pinned_bytes: account.pinned_bytes() + account.bytes(MemoryPart::PinnedMemtables),
             wal_bytes: account.bytes(MemoryPart::Wal),
             tables_bytes: account.bytes(MemoryPart::Tables),
+            transactions_bytes: account.bytes(MemoryPart::Transactions),
         };
         this.total_bytes = this.parts().iter().map(|part| part.1).sum();
         this.over_bytes = this.total_bytes.saturating_sub(this.budget_bytes);
@@ -64,7 +59,7 @@ impl MemoryStats {
 impl Stats {
     pub(crate) fn of(engine: &Engine) -> Self {
         let background = engine.scheduler.background();
-        let BackgroundSnapshot { policy, shape, state, jobs, paused, speed, late, space_bound, tree_filter: _ } =
+        let BackgroundSnapshot { policy, shape: _, state, jobs, paused, speed, late, space_bound, tree_filter: _ } =
             &background;
         let counters = &engine.counters;
         let debt = jobs.iter().map(|job| job.left).sum();
@@ -77,7 +72,7 @@ impl Stats {
         Self {
             policy: policy.to_string(),
             decisions: engine.controller.as_ref().map_or_else(Vec::new, |controller| controller.decisions()),
-            memtable_capacity_bytes: shape.buffer().0,
+            memtable_capacity_bytes: engine.commits.memtable_bytes(),
             memtables: state
                 .memtables()
                 .map(|memtable| MemtableStats {
@@ -149,7 +144,7 @@ fn levels(background: &BackgroundSnapshot, written: &[u64]) -> Vec<LevelStats> {
 impl RunStats {
     fn of(run: &Run, in_compaction: bool) -> Self {
         let (tables, lookups) =
-            tables_of(run).fold((0, RunLookups::default()), |(tables, sum), table| (tables + 1, sum + table.lookups()));
+            run.tables().fold((0, RunLookups::default()), |(tables, sum), table| (tables + 1, sum + table.lookups()));
         let sums = run.slices().iter().fold(Self { id: run.id().0, in_compaction, ..Self::default() }, |sum, slice| {
             let meta = slice.table().meta();
             Self {
@@ -161,45 +156,8 @@ impl RunStats {
                 ..sum
             }
         });
-        Self { tables, lookups, filter_fpr: filter_fpr(run), ..sums }
+        Self { tables, lookups, filter_fpr: run.filter_fpr(), ..sums }
     }
-}
-
-/// The tables of a run, each once.
-fn tables_of(run: &Run) -> impl Iterator<Item = &Arc<TableFile>> {
-    // Other tables may stand between two slices of one.
-    let mut known = BTreeSet::new();
-    run.slices().iter().map(|slice| slice.table()).filter(move |table| known.insert(table.id()))
-}
-
-/// Predicted false positive rate of the filters of a run's tables, averaged over entries. Tables
-/// with about the same bits per entry are taken together.
-fn filter_fpr(run: &Run) -> f64 {
-    /// Sizes are rounded to this fraction of a bit per entry; within it, rates differ by less than
-    /// 1 %.
-    const PARTS: u64 = 64;
-    let (mut all, mut passed) = (0, 0.0);
-    let mut alike: BTreeMap<(usize, u64), (u64, u64)> = BTreeMap::new();
-    for table in tables_of(run) {
-        let (meta, (filter_kind, filter_bits)) = (table.meta(), table.filter());
-        all += meta.entries;
-        if let Some(units) = table.units().filter(|units| units.in_memory > 0) {
-            passed += meta.entries as f64 * units.fpr(meta);
-            continue;
-        }
-        match FilterKind::ALL.into_iter().position(|kind| kind_to_number(kind) == filter_kind) {
-            Some(kind) => {
-                let sums = alike.entry((kind, filter_bits * PARTS / meta.entries.max(1))).or_default();
-                *sums = (sums.0 + filter_bits, sums.1 + meta.entries);
-            }
-            None => passed += meta.entries as f64,
-        }
-    }
-    for ((kind, _), (bits, entries)) in alike {
-        let entries = entries.max(1) as f64;
-        passed += entries * predict(FilterKind::ALL[kind], bits as f64 / entries).fpr;
-    }
-    if all == 0 { 1.0 } else { passed / all as f64 }
 }
 
 impl JobStats {

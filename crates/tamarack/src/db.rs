@@ -1,7 +1,12 @@
 //! [`Db`]: the handle of an open database. Each method calls one part of the engine.
+//!
+//! `map` has what maps of the standard library have, and estimates that read no data;
+//! `transactions` has transactions and atomic operations on single keys.
+
+mod map;
+mod transactions;
 
 use std::fmt;
-use std::ops::RangeBounds;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -19,7 +24,7 @@ use crate::ingest::Ingest;
 use crate::mistake::{self, Mistake};
 use crate::open;
 use crate::options::{Options, parse_filter, parse_policy};
-use crate::read::{Scan, Snapshot, Value, get, multi_get};
+use crate::read::{KeyBounds, Scan, Snapshot, Value, get, multi_get, range_within};
 use crate::redesign::begun;
 use crate::repair::{self, Examination, VerifyReport};
 use crate::stats::Stats;
@@ -77,8 +82,8 @@ impl Options {
     /// # Errors
     /// [`Error::Locked`] if it is open elsewhere, also for reading only; [`Error::Corruption`] if
     /// files are damaged (nothing is changed then); [`Error::Unsupported`] if a newer version wrote
-    /// it; [`Error::InvalidArgument`] for invalid options, or if there is no database and
-    /// [`Options::create_if_missing`] is off; [`Error::Io`] if storage fails.
+    /// it; [`Error::NotFound`] if there is no database and [`Options::create_if_missing`] is off;
+    /// [`Error::InvalidArgument`] for invalid options; [`Error::Io`] if storage fails.
     pub fn open(&self, dir: impl AsRef<Path>) -> Result<Db> {
         let opened = open::open(dir.as_ref(), &self.resolve()?).map_err(|error| match error {
             // No database is open that could have stopped.
@@ -121,8 +126,8 @@ impl Options {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Locked`] if it is open for writing; [`Error::InvalidArgument`] if there is no
-    /// database; else as [`Options::open`].
+    /// [`Error::Locked`] if it is open for writing; [`Error::NotFound`] if there is no database;
+    /// else as [`Options::open`].
     pub fn open_read_only(&self, dir: impl AsRef<Path>) -> Result<Db> {
         Ok(Db { engine: Arc::new(open::open_read_only(dir.as_ref(), &self.resolve()?)?) })
     }
@@ -135,7 +140,7 @@ impl Options {
     /// write that a crash interrupted, and is reported as that ([`VerifyReport::torn`]).
     ///
     /// # Errors
-    /// [`Error::Locked`] if it is open; [`Error::InvalidArgument`] if there is none;
+    /// [`Error::Locked`] if it is open; [`Error::NotFound`] if there is none;
     /// [`Error::Unsupported`] if a newer version wrote it; [`Error::Io`] if the manifest or the WAL
     /// cannot be read. Damage is not an error but part of the report, as is a table that cannot be
     /// read.
@@ -245,7 +250,7 @@ impl Db {
     ///
     /// # Errors
     /// As [`Db::get`].
-    pub fn contains(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+    pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         let Engine { database, tree, .. } = &*self.engine;
         let (seen, state) = (database.sequences.visible(), tree.pin());
         let query = Query::new(key.as_ref(), database.sequences.visible()).seeing(seen);
@@ -259,8 +264,8 @@ impl Db {
     ///
     /// # Errors
     /// An item is an error if a table cannot be read; the iterator ends after it.
-    pub fn scan<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Scan {
-        self.snapshot().into_scan(KeyRange::within(range))
+    pub fn scan(&self, range: impl KeyBounds) -> Scan {
+        self.snapshot().into_scan(range_within(&range))
     }
 
     /// Returns an iterator over the entries whose keys begin with `prefix`.
@@ -332,8 +337,8 @@ impl Db {
     ///
     /// # Errors
     /// As [`Db::compact`].
-    pub fn compact_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<()> {
-        let KeyRange { from, to } = KeyRange::within(range);
+    pub fn compact_range(&self, range: impl KeyBounds) -> Result<()> {
+        let KeyRange { from, to } = range_within(&range);
         let range = KeyRange { from: from.map(shortened), to: to.map(shortened) };
         if range.is_empty() {
             return Ok(());
@@ -459,6 +464,13 @@ impl Db {
     /// stopped.
     pub fn set_filter(&self, specification: &str) -> Result<()> {
         self.engine.redesign.set_filter(parse_filter(specification)?)
+    }
+
+    /// Returns the specification of the filters that are chosen.
+    #[cfg(feature = "internals")]
+    #[doc(hidden)]
+    pub fn chosen_filter(&self) -> String {
+        self.engine.scheduler.filters().chosen().to_string()
     }
 
     /// Returns the last changes of the design that the navigator has made, each in a line: the

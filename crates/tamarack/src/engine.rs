@@ -109,10 +109,7 @@ impl Lock for NothingToLock {}
 
 /// Returns the error for a directory without a database.
 pub(crate) fn no_database(dir: &Path) -> Error {
-    Error::InvalidArgument(format!(
-        "{}: there is no database here; check the path, or allow opening to create one",
-        dir.display()
-    ))
+    Error::NotFound { dir: dir.to_owned() }
 }
 
 /// Returns the error for a file in the place of the database directory.

@@ -1,8 +1,9 @@
-//! The error type of the engine.
+//! The error type of the engine, and its kinds.
 //!
-//! A kind is separate only where callers react differently. Messages say which operation failed, on
-//! which file, and what to do next. Errors are `Clone` because one failure reaches many callers:
-//! every writer of a commit group, or every writer after the WAL has failed.
+//! A kind is separate only where callers react differently: [`ErrorKind`] is what a program matches
+//! on, [`Error`] has the details. Messages say which operation failed, on which file, and what to
+//! do next. Errors are `Clone` because one failure reaches many callers: every writer of a commit
+//! group, or every writer after the WAL has failed.
 
 use std::fmt;
 use std::io;
@@ -43,6 +44,20 @@ pub enum Error {
     },
     /// An argument is out of its range, or not allowed in this state. Nothing was changed.
     InvalidArgument(String),
+    /// What a transaction has read was written by others since it began, or it is too old for that
+    /// to be known. Nothing was written. Run the transaction again, from its beginning:
+    /// [`Db::transact`](crate::Db::transact) does so.
+    Conflict {
+        /// The key, and how it was read; or why that is not known.
+        what: String,
+    },
+    /// There is no database in the directory, and the call may not create one: it only reads, or
+    /// [`Options::create_if_missing`](crate::Options::create_if_missing) is off. Nothing was
+    /// changed.
+    NotFound {
+        /// The directory.
+        dir: PathBuf,
+    },
     /// The lock of the database is taken by another process, or by another handle in this one.
     Locked {
         /// The lock file.
@@ -80,7 +95,84 @@ pub enum Error {
     },
 }
 
+/// The kind of an [`Error`]: what a program reacts to.
+///
+/// ```
+/// # let env = tamarack::MemoryEnv::new(1);
+/// # let options = tamarack::Options::new().advanced(tamarack::AdvancedOptions::new().env(env));
+/// use tamarack::ErrorKind;
+///
+/// match options.create_if_missing(false).open("/prices") {
+///     Ok(db) => println!("{db:?}"),
+///     Err(error) => match error.kind() {
+///         ErrorKind::NotFound => println!("nothing is stored yet"),
+///         ErrorKind::Locked | ErrorKind::StorageFull => println!("later: {error}"),
+///         _ => return Err(error),
+///     },
+/// }
+/// # Ok::<(), tamarack::Error>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// There is no database in the directory: [`Error::NotFound`].
+    NotFound,
+    /// Another process or handle has the database open: [`Error::Locked`].
+    Locked,
+    /// A file is damaged: [`Error::Corruption`].
+    Corruption,
+    /// An argument is wrong, or not allowed in this state: [`Error::InvalidArgument`].
+    InvalidArgument,
+    /// Others have written what a transaction has read: [`Error::Conflict`].
+    Conflict,
+    /// The format is newer than this build, or needs a feature that it lacks:
+    /// [`Error::Unsupported`].
+    Unsupported,
+    /// The format is older than this build reads: [`Error::OldFormat`].
+    OldFormat,
+    /// A write to a database that is open for reading only: [`Error::ReadOnly`].
+    ReadOnly,
+    /// Storage is full, or free space is below the reserve: an [`Error::Io`] that ends once space
+    /// is freed.
+    StorageFull,
+    /// Any other [`Error::Io`].
+    Io,
+    /// The database was closed: [`Error::Closed`], by itself or as the cause of an
+    /// [`Error::Stopped`].
+    Closed,
+    /// Writes have stopped because of an earlier failure: any other [`Error::Stopped`].
+    Stopped,
+}
+
 impl Error {
+    /// Returns the kind of the error.
+    ///
+    /// ```
+    /// # let advanced = tamarack::AdvancedOptions::new().env(tamarack::MemoryEnv::new(1));
+    /// # let options = tamarack::Options::new().advanced(advanced);
+    /// use tamarack::ErrorKind;
+    ///
+    /// let missing = options.open_read_only("/prices").unwrap_err();
+    /// assert_eq!(missing.kind(), ErrorKind::NotFound);
+    /// ```
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Io { .. } if self.is_storage_full() => ErrorKind::StorageFull,
+            Self::Io { .. } => ErrorKind::Io,
+            Self::Corruption { .. } => ErrorKind::Corruption,
+            Self::InvalidArgument(_) => ErrorKind::InvalidArgument,
+            Self::Conflict { .. } => ErrorKind::Conflict,
+            Self::NotFound { .. } => ErrorKind::NotFound,
+            Self::Locked { .. } => ErrorKind::Locked,
+            Self::Unsupported { .. } => ErrorKind::Unsupported,
+            Self::OldFormat { .. } => ErrorKind::OldFormat,
+            Self::ReadOnly { .. } => ErrorKind::ReadOnly,
+            Self::Closed => ErrorKind::Closed,
+            Self::Stopped { cause } if matches!(**cause, Self::Closed) => ErrorKind::Closed,
+            Self::Stopped { .. } => ErrorKind::Stopped,
+        }
+    }
+
     /// Returns an [`Error::Io`].
     pub fn io(operation: &'static str, path: &Path, source: io::Error) -> Self {
         Self::Io { operation, path: path.to_owned(), source: Arc::new(source) }
@@ -153,6 +245,16 @@ impl fmt::Display for Error {
                 write!(f, "{}: damaged at byte {offset}: {what}; `Options::verify` lists all damage", path.display())
             }
             Self::InvalidArgument(what) => f.write_str(what),
+            Self::Conflict { what } => {
+                write!(f, "conflict: {what}; run the transaction again, as `Db::transact` does")
+            }
+            Self::NotFound { dir } => {
+                write!(
+                    f,
+                    "{}: there is no database here; check the path, or allow opening to create one",
+                    dir.display()
+                )
+            }
             Self::Locked { path } => {
                 write!(
                     f,
@@ -226,6 +328,49 @@ impl std::error::Error for Error {
             Self::Io { source, .. } => Some(source.as_ref()),
             Self::Stopped { cause } => Some(cause.as_ref()),
             _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The suite's module `errors` provokes one error of each kind. This match does not compile
+    /// when a kind is added: provoke it there, and then list it here.
+    #[test]
+    fn kinds_that_are_provoked() {
+        let text = include_str!("../tests/suite/errors.rs");
+        let kinds = [
+            ErrorKind::NotFound,
+            ErrorKind::Locked,
+            ErrorKind::Corruption,
+            ErrorKind::InvalidArgument,
+            ErrorKind::Conflict,
+            ErrorKind::Unsupported,
+            ErrorKind::OldFormat,
+            ErrorKind::ReadOnly,
+            ErrorKind::StorageFull,
+            ErrorKind::Io,
+            ErrorKind::Closed,
+            ErrorKind::Stopped,
+        ];
+        for kind in kinds {
+            match kind {
+                ErrorKind::NotFound
+                | ErrorKind::Locked
+                | ErrorKind::Corruption
+                | ErrorKind::InvalidArgument
+                | ErrorKind::Conflict
+                | ErrorKind::Unsupported
+                | ErrorKind::OldFormat
+                | ErrorKind::ReadOnly
+                | ErrorKind::StorageFull
+                | ErrorKind::Io
+                | ErrorKind::Closed
+                | ErrorKind::Stopped => {}
+            }
+            assert!(text.contains(&format!("ErrorKind::{kind:?},")), "the suite provokes no error of kind {kind:?}");
         }
     }
 }

@@ -28,6 +28,7 @@
 //! |---|---|---|
 //! | `lz4` | yes | block compression with LZ4, in pure Rust |
 //! | `zstd` | no | block compression with Zstandard: smaller, slower; needs a C compiler |
+//! | `bytes` | no | values become `bytes::Bytes` without a copy |
 //! | `measure` | no | for benchmarks: lookups report the time of their parts |
 //! | `fuzzing`, `internals` | no | parts of the engine, for this repository's tests and tools |
 //! | `planted-mistakes` | no | for tests: mistakes that others must notice |
@@ -35,6 +36,28 @@
 //!
 //! Opening a database whose blocks need a compression that is not compiled in succeeds; reading
 //! such a block is an [`Error`] that names the feature.
+//!
+//! # In memory
+//!
+//! [`MemoryEnv`] has files that end with the process: for tests, and for data that may be lost.
+//!
+//! ```
+//! use tamarack::{AdvancedOptions, MemoryEnv, Options};
+//!
+//! let options = Options::new().advanced(AdvancedOptions::new().env(MemoryEnv::new(1)));
+//! let db = options.open("/prices")?;
+//! db.put("maple", "12.50")?;
+//! # Ok::<(), tamarack::Error>(())
+//! ```
+//!
+//! # What it tells
+//!
+//! Background work reports through [`tracing`] spans and events, and to a [`Listener`]
+//! ([`Options::listener`]). A program that uses the crate `log` instead turns on the feature `log`
+//! of `tracing` in its own `Cargo.toml`, and receives the events as log records; nothing else is
+//! needed as long as no `tracing` subscriber is set.
+//!
+//! [`tracing`]: https://docs.rs/tracing
 //!
 //! # How it is built
 //!
@@ -49,6 +72,7 @@
 //! | `options` | [`Options`], [`AdvancedOptions`] |
 //! | `collect` | collecting [`Stats`] |
 //! | `ingest` | [`Ingest`]: sorted data straight into tables |
+//! | `transaction` | [`Transaction`]: reads and writes at one place of the commit order |
 //! | `engine` | the parts of an open database |
 //! | `compaction` | flushes, compactions and filter rebuilds in the background |
 //! | `write` | [`Batch`], the commit queue, durability |
@@ -148,6 +172,7 @@ mod stats;
 #[doc(hidden)]
 pub mod step;
 mod table;
+mod transaction;
 mod tree;
 mod wal;
 mod write;
@@ -157,24 +182,32 @@ pub use checkpoint::CheckpointReport;
 pub use compaction::ReshapeEstimate;
 pub use db::{CompactionPause, Db};
 pub use engine::RecoveryReport;
-pub use error::{Error, Result};
+pub use error::{Error, ErrorKind, Result};
 pub use events::{EVENTS_MAX, Event, Listener};
 pub use ingest::{Ingest, IngestReport};
 pub use journal::Dropped;
 pub use options::{AdvancedOptions, MEMORY_BYTES_MIN, Options};
 pub use policy::Policy;
-pub use read::{Scan, Snapshot, Value};
+pub use read::{KeyBounds, Scan, Snapshot, Value};
 pub use repair::{Lost, RepairReport, Replaced, VerifyReport};
 pub use stats::{
     DecisionStats, DiskStats, Figure, JobStats, LOOKUPS_PER_SAMPLE, LatencyStats, LevelStats, LookupCounts,
     MemoryStats, MemtableStats, Percentiles, ReadStats, ReaderStats, RunLookups, RunStats, ScanCounts, SpaceStats,
     Statistic, Stats,
 };
+pub use tamarack_env::{Env, MemoryEnv};
 pub use tamarack_format::block::Compression;
 pub use tamarack_model::device::{Device, DeviceError, ProbeSeconds};
+pub use transaction::{Savepoint, Transaction, TransactionScan};
 pub use write::{Batch, Durability};
 
-/// The program in the README, compiled with the documentation's examples.
+/// The programs in the documents, compiled and run with the documentation's examples.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;
+mod documents {
+    #[doc = include_str!("../../../README.md")]
+    struct Readme;
+    #[doc = include_str!("../../../docs/GUIDE.md")]
+    struct Guide;
+    #[doc = include_str!("../../../docs/COMING_FROM.md")]
+    struct ComingFrom;
+}

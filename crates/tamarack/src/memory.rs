@@ -68,9 +68,11 @@ pub enum MemoryPart {
     Wal,
     /// Metadata of tables and runs.
     Tables,
+    /// Transactions: what they have read and written, and the keys that others write meanwhile.
+    Transactions,
 }
 
-const PARTS: usize = 10;
+const PARTS: usize = 11;
 
 /// Multiple of a memtable's size in raw bytes at which it is switched early, if it also takes more
 /// than a quarter of the budget. Entries of less than about 60 raw bytes reach it.
@@ -98,6 +100,14 @@ const AWAKE_BYTES: u64 = 32 << 20;
 /// threads 80 milliseconds, and giving back 5.
 const RESTS_PER_TRIM: u64 = 4096;
 
+/// The part of the budget that the keys may take that are noted while transactions are active: one
+/// in so many. Of a budget of 256 MiB, 8 MiB, or 80,000 writes with keys of 40 bytes.
+const COMMIT_WINDOW_SHARE: u64 = 32;
+
+/// The upper bound on their memory under any budget, in bytes: some 400,000 writes with keys of 16
+/// bytes. A commit that is compared with so many takes 40 turns, and 20,000 in the last.
+const COMMIT_WINDOW_BYTES_MAX: u64 = 32 << 20;
+
 /// The division of a memory budget, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Budget {
@@ -121,6 +131,13 @@ impl Budget {
     /// The upper bound on the memory of a memtable for `memtable_bytes` raw bytes.
     pub fn memtable_memory_max(&self, memtable_bytes: u64) -> u64 {
         memtable_bytes.saturating_mul(MEMORY_PER_RAW_BYTE).max(self.total_bytes / 4)
+    }
+
+    /// The upper bound on the memory of the keys that are noted while transactions are active:
+    /// above it, the oldest transactions can no longer commit. A large budget allows no more than a
+    /// commit can be compared with in short turns.
+    pub fn commit_window_bytes_max(&self) -> usize {
+        (self.total_bytes / COMMIT_WINDOW_SHARE).min(COMMIT_WINDOW_BYTES_MAX) as usize
     }
 
     /// A budget that is never exceeded.
@@ -384,13 +401,16 @@ impl Account {
     /// What other parts and their reservations, and `not_cached_bytes` of blocks, leave of the
     /// budget.
     fn left_beside(&self, not_cached_bytes: u64) -> u64 {
-        use MemoryPart::{Compactions, Cursors, Filters, Indexes, Iterators, Memtables, PinnedMemtables, Tables, Wal};
+        use MemoryPart::{
+            Compactions, Cursors, Filters, Indexes, Iterators, Memtables, PinnedMemtables, Tables, Transactions, Wal,
+        };
         let reserved = |part: MemoryPart| match part {
             Memtables => self.memtables_reserved.load(Ordering::Relaxed),
             Compactions => self.budget.compactions_bytes,
             _ => 0,
         };
-        let others = [Memtables, PinnedMemtables, Filters, Indexes, Iterators, Cursors, Compactions, Wal, Tables];
+        let others =
+            [Memtables, PinnedMemtables, Filters, Indexes, Iterators, Cursors, Compactions, Wal, Tables, Transactions];
         let others: u64 = others.map(|part| self.bytes(part).max(reserved(part))).iter().sum();
         self.budget.total_bytes.saturating_sub(others + not_cached_bytes)
     }

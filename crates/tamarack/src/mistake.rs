@@ -1,4 +1,5 @@
-//! [`Mistake`]: a planted bug in compactions or lookups, for tests that prove that tests notice it.
+//! [`Mistake`]: a planted bug in compactions, lookups or commits, for tests that prove that tests
+//! notice it.
 //!
 //! Each variant is checked at the one place where the mistake would be made. With the feature
 //! `planted-mistakes`, as in tests, a thread can plant one for itself and for what runs on it, such
@@ -7,7 +8,7 @@
 #[cfg(feature = "planted-mistakes")]
 use std::cell::Cell;
 
-/// A planted bug in a compaction, a flush or a lookup.
+/// A planted bug in a compaction, a flush, a lookup or a commit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mistake {
     /// A handover does not cut the oldest input back.
@@ -54,33 +55,57 @@ pub enum Mistake {
     FilterRareBucketByNumber,
     /// An entry of that filter that goes after an equal one came does not count as moved.
     FilterEqualEntryUncounted,
+    /// A decision of the navigator is stored with the next design instead of its own.
+    DecisionRecordedLate,
+    /// A decision stays recorded although its edit failed.
+    DecisionKeptThoughUndone,
+    /// Memtables take their new size before the edit that sets it, which may fail.
+    MemtableResizedEarly,
+    /// A transaction commits although a key that it has looked up was written since it began.
+    KeysNotValidated,
+    /// A transaction commits although a key in a range that it has scanned was written since it
+    /// began.
+    RangesNotValidated,
+    /// A transaction takes its snapshot although writes up to its ticket are not visible yet.
+    BegunUnpublished,
+    /// A transaction joins a group while a run is installed that may replace what it has read.
+    JoinedBesideRun,
+    /// A transaction commits although notes were forgotten that it had not been compared with.
+    ForgottenOverlooked,
     /// The controller chooses designs at random, and all the time. No answer may depend on it.
     DesignsAtRandom,
 }
 
 #[cfg(feature = "planted-mistakes")]
 thread_local! {
-    static PLANTED: Cell<Option<Mistake>> = const { Cell::new(None) };
+    /// A bit for each mistake.
+    static PLANTED: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Runs `run` with a mistake planted in this thread.
+#[cfg(feature = "planted-mistakes")]
+const fn bit(mistake: Mistake) -> u64 {
+    1 << mistake as u64
+}
+
+/// Runs `run` with a mistake planted in this thread, beside those that are planted already.
 #[cfg(feature = "planted-mistakes")]
 pub fn with<T>(mistake: Mistake, run: impl FnOnce() -> T) -> T {
-    struct Weeded;
+    /// What was planted before.
+    struct Weeded(u64);
     impl Drop for Weeded {
         fn drop(&mut self) {
-            PLANTED.set(None);
+            PLANTED.set(self.0);
         }
     }
-    let _weeded = Weeded;
-    PLANTED.set(Some(mistake));
+    let weeded = Weeded(PLANTED.get());
+    PLANTED.set(weeded.0 | bit(mistake));
     run()
 }
 
 /// Returns true if the mistake is planted.
 #[cfg(feature = "planted-mistakes")]
 pub(crate) fn is_planted(mistake: Mistake) -> bool {
-    PLANTED.get() == Some(mistake)
+    PLANTED.get() & bit(mistake) != 0
 }
 
 /// Returns false: no mistake can be planted.

@@ -74,7 +74,8 @@ options! {
         /// values near the largest size are written, by up to four of them per background thread. A
         /// process that reads many blocks at once keeps another 4 MiB, shared by all its databases.
         /// If filters, indexes and pinned memory alone exceed the budget, the database goes on, and
-        /// [`crate::MemoryStats::over_bytes`] shows by how much.
+        /// [`crate::MemoryStats::over_bytes`] shows by how much. What transactions have read and
+        /// written counts as well, and is not bounded either: it goes with the transaction.
         ///
         /// Where memory is short, work waits or slows down:
         ///

@@ -4,16 +4,19 @@
 //! The shape, the memtables' size, and what is reserved for them change together, one change at a
 //! time; each is one durable edit.
 
+use std::fmt;
 use std::sync::Arc;
 
 use tamarack_env::sync::atomic::{AtomicBool, Ordering};
 use tamarack_env::sync::{Mutex, Rank};
+use tamarack_model::Bytes;
 use tamarack_model::filter::FilterChoice;
 use tamarack_model::policy::{Auto, Policy};
 
 use crate::compaction::Scheduler;
 use crate::error::Result;
 use crate::memory::Account;
+use crate::mistake::{self, Mistake};
 use crate::wal::{self, Wal};
 use crate::write::{CommitQueue, Reserve};
 
@@ -41,6 +44,12 @@ pub(crate) struct Chosen {
     pub(crate) filter: FilterChoice,
 }
 
+impl fmt::Display for Chosen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {}, memtables of {}", self.policy, self.filter, Bytes(self.memtable_bytes))
+    }
+}
+
 impl Redesign {
     /// Changes of a database with these parts.
     pub(crate) fn new(
@@ -63,28 +72,23 @@ impl Redesign {
     pub(crate) fn set_policy(&self, policy: &Policy) -> Result<()> {
         let _changing = self.changing.lock();
         let policy = begun(policy, Some(&self.scheduler.shape().0));
-        self.set_memtable_bytes(self.scheduler.set_policy(Arc::new(policy), None)?.buffer().0);
+        self.set_memtable_bytes(self.scheduler.set_policy(Arc::new(policy), None, None)?.buffer().0);
         Ok(())
     }
 
-    /// Changes the design of a tree with an automatic policy from one to another, and records why.
-    /// Returns false, and changes nothing, if the tree has not the first design any more, because a
-    /// user has changed it.
+    /// Changes the design of a tree with an automatic policy from one to another, and records the
+    /// decision in one edit with the first step of the change. Returns false, and changes nothing,
+    /// if the tree has not the first design any more, because a user has changed it.
     ///
     /// # Errors
     /// As [`Scheduler::set_policy`] and [`Scheduler::set_filter`]. The policy may have changed
-    /// then, and the filters not; then the decision stays recorded, with the policy.
-    pub(crate) fn choose(&self, from: &Chosen, to: &Chosen, why: String) -> Result<bool> {
+    /// then, and the filters not; the decision is recorded with the policy.
+    pub(crate) fn choose(&self, from: &Chosen, to: &Chosen, decision: &str) -> Result<bool> {
         let _changing = self.changing.lock();
         if self.present().as_ref() != Some(from) {
             return Ok(false);
         }
-        self.scheduler.note_decision(why);
-        let changed = self.change(from, to);
-        if changed.is_err() && self.present().as_ref() == Some(from) {
-            self.scheduler.forget_decision();
-        }
-        changed.map(|()| true)
+        self.change(from, to, decision).map(|()| true)
     }
 
     /// The design of the tree, if its policy is automatic.
@@ -95,15 +99,21 @@ impl Redesign {
         Some(Chosen { policy, memtable_bytes: shape.buffer().0, filter: self.scheduler.filters().chosen() })
     }
 
-    fn change(&self, from: &Chosen, to: &Chosen) -> Result<()> {
+    fn change(&self, from: &Chosen, to: &Chosen, decision: &str) -> Result<()> {
+        let mut decision = Some(decision);
         if (&to.policy, to.memtable_bytes) != (&from.policy, from.memtable_bytes) {
+            if mistake::is_planted(Mistake::MemtableResizedEarly) {
+                self.set_memtable_bytes(to.memtable_bytes);
+            }
             let policy = Arc::new(Auto::beginning_with(&to.policy).into());
-            self.set_memtable_bytes(self.scheduler.set_policy(policy, Some(to.memtable_bytes))?.buffer().0);
+            let shape = self.scheduler.set_policy(policy, Some(to.memtable_bytes), decision.take())?;
+            self.set_memtable_bytes(shape.buffer().0);
             self.scheduler.request_reshape();
         }
         if to.filter != from.filter {
             // Digests stay even where there are no filters: others may be chosen later.
-            self.scheduler.set_filter(to.filter, self.filter_digests || keeps_digests(to.filter, false))?;
+            let keeps_digests = self.filter_digests || keeps_digests(to.filter, false);
+            self.scheduler.set_filter(to.filter, keeps_digests, decision)?;
         }
         Ok(())
     }
@@ -114,7 +124,7 @@ impl Redesign {
     /// As [`Scheduler::set_filter`].
     pub(crate) fn set_filter(&self, filter: FilterChoice) -> Result<()> {
         let _changing = self.changing.lock();
-        self.scheduler.set_filter(filter, keeps_digests(filter, self.filter_digests))?;
+        self.scheduler.set_filter(filter, keeps_digests(filter, self.filter_digests), None)?;
         self.is_filter_given.store(true, Ordering::Relaxed);
         Ok(())
     }

@@ -5,6 +5,7 @@
 //! relaxed atomics: they order nothing, and a concurrent read gives each value as of about now.
 
 mod database;
+mod idle;
 mod latency;
 mod lookups;
 mod number;

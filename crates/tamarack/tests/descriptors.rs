@@ -47,7 +47,7 @@ fn descriptors() -> usize {
 
 fn check(db: &Db, what: &str) {
     let mut entries = 0;
-    for entry in db.scan::<&[u8]>(..) {
+    for entry in db.scan(..) {
         entry.unwrap_or_else(|error| panic!("{what}: {error}"));
         entries += 1;
     }

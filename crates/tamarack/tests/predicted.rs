@@ -21,9 +21,11 @@
 //! | `settled` | flushes and their compactions | all equal, after each flush |
 //! | `settled_with_a_bound_on_space` | compactions for the bound, too | the same |
 //! | `settled_with_deletes` | deletes, reshapes, requests, too | all equal |
+//! | `deletes_by_their_law` | from the design: keys put again and deleted | all within 5 % |
 //! | `changes_of_policy` | settled; the policy changes | all equal, after each flush |
 //! | `settled_in_parts` | many tables per run, several workers | runs equal, bytes within 3 % |
 //! | `beside_compactions` | writers at full speed on a slow simulated device | bytes within 15 % |
+//! | `full_speed` | from machine and design: late compactions | runs, bytes, rate as stated there |
 //! | `a_change_beside_writers` | the same; tables of two memtables | at most 15 % more bytes |
 //! | `on_threads` | the same, on the machine's threads | nothing lost; reports the difference |
 //!
@@ -44,8 +46,12 @@
 
 #![cfg(not(feature = "shuttle"))]
 
+#[path = "predicted/by_law.rs"]
+mod by_law;
 #[path = "predicted/deletes.rs"]
 mod deletes;
+#[path = "predicted/full_speed.rs"]
+mod full_speed;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -176,7 +182,7 @@ impl Writer {
     fn check(&self, db: &Db) -> Result<()> {
         let mut keys: Vec<[u8; 8]> = (0..self.entries).map(|number| unique(number).to_be_bytes()).collect();
         keys.sort_unstable();
-        let found = db.scan::<&[u8]>(..).map(|entry| entry.map(|(key, _)| key)).collect::<Result<Vec<_>>>()?;
+        let found = db.scan(..).map(|entry| entry.map(|(key, _)| key)).collect::<Result<Vec<_>>>()?;
         assert!(found.iter().eq(keys.iter()), "{} keys were written, {} are there", keys.len(), found.len());
         Ok(())
     }

@@ -212,7 +212,7 @@ fn look_at_one(db: &Db, key: &[u8], content: &Content) -> Result<(), Error> {
 
 fn look_at_all(db: &Db, stream: &Stream, content: &Content) -> Result<(), Error> {
     let mut found = Content::new();
-    for entry in db.scan::<&str>(..) {
+    for entry in db.scan(..) {
         let (key, value) = entry?;
         if writer_of(&key) == Some(stream.writer) {
             found.insert(key.to_vec(), value.to_vec());

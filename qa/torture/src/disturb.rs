@@ -51,7 +51,7 @@ pub(crate) fn disturb(db: &Db, random: &mut Random) -> Result<&'static str, Erro
         12 => {
             let snapshot = db.snapshot();
             db.flush()?;
-            snapshot.scan::<&str>(..).try_for_each(|entry| entry.map(drop))?;
+            snapshot.scan(..).try_for_each(|entry| entry.map(drop))?;
             "snapshot"
         }
         13 => {

@@ -169,7 +169,7 @@ fn expect_full(error: &Error) -> Outcome {
 
 fn compare(db: &Db, content: &Content) -> Outcome {
     let mut found = Content::new();
-    for entry in db.scan::<&str>(..) {
+    for entry in db.scan(..) {
         let (key, value) = entry.map_err(|error| format!("scan: {error}"))?;
         found.insert(key.to_vec(), value.to_vec());
     }

@@ -90,7 +90,7 @@ pub(crate) fn check(run: &mut Run, dir: &Path, writers: &mut Writers, told: &Tol
             Ok(report) if report.is_ok() => run.add("torn ends of files", report.torn.len() as u64),
             Ok(report) => Err(format!("verify before opening: {:?}", report.problems))?,
             // Killed before the database was made.
-            Err(Error::InvalidArgument(_)) if acked.iter().all(|count| *count == 0) => {}
+            Err(Error::NotFound { .. }) if acked.iter().all(|count| *count == 0) => {}
             Err(error) => Err(format!("verify before opening: {error}"))?,
         }
     }
@@ -128,7 +128,7 @@ fn look_again(db: &Db, writers: &Writers, random: &mut Random) -> Outcome {
     }
     let all: usize = writers.contents.iter().map(std::collections::BTreeMap::len).sum();
     let mut count = 0;
-    for entry in db.scan::<&str>(..).rev() {
+    for entry in db.scan(..).rev() {
         entry.map_err(|error| format!("reverse scan: {error}"))?;
         count += 1;
     }

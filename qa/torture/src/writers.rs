@@ -53,7 +53,7 @@ impl Writers {
     pub(crate) fn try_read(&self, db: &Db) -> Result<Result<Vec<Content>, String>, Error> {
         let mut found = vec![Content::new(); self.streams.len()];
         let mut last: Option<Vec<u8>> = None;
-        for entry in db.scan::<&str>(..) {
+        for entry in db.scan(..) {
             let (key, value) = entry?;
             let (key, value) = (key.to_vec(), value.to_vec());
             if last.as_ref().is_some_and(|last| *last >= key) {

@@ -96,7 +96,7 @@ impl Tree {
             // Keys of numbers that never come are of nothing.
             let number =
                 present.map_or_else(|| 1 << 40 | self.random.below(1 << 40), |entries| self.random.below(entries));
-            assert_eq!(self.db.contains(key(number))?, present.is_some(), "entry {number}");
+            assert_eq!(self.db.contains_key(key(number))?, present.is_some(), "entry {number}");
         }
         let seconds = began.elapsed().as_secs_f64() / lookups as f64;
         Ok(Taken { blocks: (self.db.stats().lookups.data_blocks_read - before) as f64 / lookups as f64, seconds })

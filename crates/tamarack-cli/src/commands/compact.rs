@@ -87,7 +87,7 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
     let watch = Watch::start(&db, total(&before).1.raw_bytes);
     match range {
         _ if matches.get_flag("settle") => db.wait_for_compactions(),
-        Some(range) if is_part => db.compact_range::<&[u8]>(range.bounds()),
+        Some(range) if is_part => db.compact_range(range.bounds()),
         None => Ok(()),
         Some(_) => db.compact(),
     }?;

@@ -30,7 +30,7 @@ fn arguments() -> Vec<Arg> {
 fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure> {
     let key = required_text(matches, "key")?;
     let db = database::open_to_change(matches, output)?;
-    let was_there = db.contains(&key)?;
+    let was_there = db.contains_key(&key)?;
     if was_there {
         db.delete(&key)?;
     }

@@ -30,7 +30,7 @@ fn arguments() -> Vec<Arg> {
 
 fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure> {
     let db = database::open_to_read(matches, output)?;
-    let all = db.scan::<&[u8]>(..);
+    let all = db.scan(..);
     print(all, format(matches, output), output)?;
     db.close()?;
     Ok(Outcome::Done)

@@ -63,7 +63,7 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
     let db = database::open_to_read(matches, output)?;
     let format = export::format(matches, output);
     if let Some(range) = range {
-        let entries = db.scan::<&[u8]>(range.bounds());
+        let entries = db.scan(range.bounds());
         let entries = match matches.get_one::<u64>("limit") {
             Some(&limit) => entries.limit(usize::try_from(limit).unwrap_or(usize::MAX)),
             None => entries,

@@ -186,7 +186,8 @@ fn memory(memory: &MemoryStats) -> String {
         format!("  {:<11} {:>9}{capacity}", component(name), show_bytes(bytes))
     };
     std::iter::once(format!("memory   {total}"))
-        .chain(memory.parts().into_iter().map(part))
+        // The program itself begins none.
+        .chain(memory.parts().into_iter().filter(|(name, bytes)| *name != "transactions" || *bytes > 0).map(part))
         .collect::<Vec<_>>()
         .join("\n")
 }
@@ -379,7 +380,8 @@ mod tests {
         assert_eq!(
             names(&shown["memory"]),
             "budget_bytes cache_bytes cache_capacity_bytes compactions_bytes filters_bytes indexes_bytes iterators_bytes \
-             memtables_bytes over_bytes pinned_bytes tables_bytes total_bytes wal_bytes"
+             memtables_bytes over_bytes pinned_bytes tables_bytes total_bytes transactions_bytes \
+             wal_bytes"
         );
         assert_eq!(
             names(&shown["levels"][0]),
@@ -395,8 +397,8 @@ mod tests {
             names(&shown["since_opening"]),
             "commit_groups compaction_bytes compaction_failures compactions entries_written filter_rebuild_bytes_read \
              filters_dropped filters_loaded filters_rebuilt flush_bytes flush_failures flushed_raw_bytes flushes \
-             ingest_bytes ingested_raw_bytes ingests moves raw_bytes_written reshapes write_delay_seconds write_delays \
-             write_stall_seconds write_stalls"
+             ingest_bytes ingested_raw_bytes ingests moves raw_bytes_written reshapes transaction_conflicts \
+             transactions_committed write_delay_seconds write_delays write_stall_seconds write_stalls"
         );
         assert_eq!(
             names(&shown["lookups"]),

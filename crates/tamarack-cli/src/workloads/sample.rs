@@ -27,7 +27,7 @@ impl Sample {
     pub(crate) fn of(db: &Db, seed: u64, progress: &mut dyn FnMut(u64)) -> Result<Self> {
         let mut sample = Self { keys: Vec::new(), entries: 0, bytes: 0 };
         let random = Random::for_purpose(seed, 0);
-        let mut scan = db.scan::<&[u8]>(..);
+        let mut scan = db.scan(..);
         while let Some((key, value)) = scan.next_lent()? {
             sample.entries += 1;
             sample.bytes += (key.len() + value.len()) as u64;

@@ -45,7 +45,8 @@ pub enum Rank {
     LargeReads,
     /// The turn for large reads that a step of a scan has.
     StepTurn,
-    /// The commit queue: the group that writers join, and whether somebody leads.
+    /// The commit queue: the group that writers join, whether somebody leads, and the window of
+    /// keys that transactions are compared with.
     CommitQueue,
     /// What only the leader of a commit group touches: the next sequence and the active memtable.
     CommitLead,

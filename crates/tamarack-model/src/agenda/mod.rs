@@ -27,12 +27,14 @@
 //! 4. Did a batch arrive at a level: has the tree outgrown its shape; is the level full; does the
 //!    tree exceed its [bound on space](crate::bound); is garbage due?
 //! 5. Was a run ingested: the same for its level; does it join an older run?
-//! 6. Is a memtable ready, and no flush in progress?
-//! 7. Nothing is due or in progress, and nothing has been flushed for a while: does a level not fit
+//! 6. Is nothing in progress, and do reads still repay a compaction
+//!    ([`Agenda::compact_for_reads`])?
+//! 7. Is a memtable ready, and no flush in progress?
+//! 8. Nothing is due or in progress, and nothing has been flushed for a while: does a level not fit
 //!    its shape, or has level 1 more runs than a tree at rest? The caller has the clock, so it asks
 //!    this separately ([`Agenda::next_at_rest`]).
 //!
-//! Questions 2 to 5 and 7 are skipped while compactions are [paused](Agenda::pause), 1 to 5 and 7
+//! Questions 2 to 6 and 8 are skipped while compactions are [paused](Agenda::pause), 1 to 6 and 8
 //! while they wait for a retry. The [`planner`] chooses a compaction's inputs and target level.
 //!
 //! # Invariants
@@ -78,6 +80,8 @@ pub struct Agenda {
     requests: Requests,
     /// A requested reshape that is not complete.
     reshape: Option<Reshape>,
+    /// The levels down to this one are to become one run, for the sake of reads.
+    reads: Option<usize>,
     /// True if a compaction has ended since the data's size was last compared with smaller shapes.
     may_shrink: bool,
     /// Compactions are paused while this is not 0.
@@ -129,7 +133,7 @@ impl Agenda {
             Turn::Nobody => {}
         }
         // Before arrivals, which may take runs that the reshape waits for.
-        self.next_of_reshape(now).or_else(|| self.arrivals.next(now))
+        self.next_of_reshape(now).or_else(|| self.arrivals.next(now)).or_else(|| self.next_for_reads(now))
     }
 
     fn smaller_shape(&self, now: &Situation<'_>) -> Option<Shape> {
@@ -150,6 +154,17 @@ impl Agenda {
             reshape.level = (level < now.design.shape.last()).then_some(level + 1);
         }
         None
+    }
+
+    /// It waits until nothing else is in progress, and is forgotten if that leaves nothing to
+    /// compact.
+    fn next_for_reads(&mut self, now: &Situation<'_>) -> Option<Next> {
+        let through = self.reads.filter(|_| now.in_progress.is_empty())?;
+        let plan = now.plan(Occasion::Reads { through });
+        if plan.is_none() {
+            self.reads = None;
+        }
+        plan.map(Next::compact)
     }
 
     fn next_flush(&self, now: &Situation<'_>) -> Option<Next> {
@@ -190,6 +205,13 @@ impl Agenda {
     pub fn begun(&mut self, plan: &CompactionPlan) {
         self.arrivals.begun(plan.cause);
         self.requests.begun(plan.cause);
+        // Or the tree becomes another one than it was decided for.
+        self.reads = None;
+    }
+
+    /// Forgets a compaction for reads that has not begun.
+    pub fn forget_reads(&mut self) {
+        self.reads = None;
     }
 
     /// Reports that a flush has ended.
@@ -235,8 +257,10 @@ impl Agenda {
         self.runs_expected = self.runs_expected.checked_sub(1).expect("a run was expected");
     }
 
-    /// Reports a change of shape, and perhaps of policy. A reshape restarts at level 1.
+    /// Reports a change of shape, and perhaps of policy. A reshape restarts at level 1, and a
+    /// compaction for reads is forgotten.
     pub fn design_changed(&mut self) {
+        self.reads = None;
         if let Some(reshape) = &mut self.reshape {
             reshape.level = Some(1);
         }
@@ -261,6 +285,14 @@ impl Agenda {
     /// Requests a reshape: every level is made to fit the shape now.
     pub fn request_reshape(&mut self) {
         self.reshape = Some(Reshape { level: Some(1) });
+    }
+
+    /// Reports that reads repay one run for the levels down to this one
+    /// ([`read_compaction`](crate::navigator::read_compaction)). It begins once nothing is in
+    /// progress, and is forgotten when anything else begins, or the shape changes: it was decided
+    /// for the tree as it is.
+    pub fn compact_for_reads(&mut self, through: usize) {
+        self.reads = Some(through);
     }
 
     /// Returns true if a requested reshape is not complete: a level is still to be examined, one of
@@ -299,9 +331,10 @@ impl Agenda {
         !self.arrivals.is_empty()
     }
 
-    /// Returns true if nothing is pending: no arrival, no request, no reshape.
+    /// Returns true if nothing is pending: no arrival, no request, no reshape, no
+    /// compaction for reads.
     pub fn is_at_rest(&self) -> bool {
-        self.arrivals.is_empty() && self.requests.is_empty() && self.reshape.is_none()
+        self.arrivals.is_empty() && self.requests.is_empty() && self.reshape.is_none() && self.reads.is_none()
     }
 }
 
@@ -316,6 +349,7 @@ impl fmt::Display for Agenda {
             None => "reshape until its compactions end".to_owned(),
         }));
         items.extend(self.arrivals.describe());
+        items.extend(self.reads.map(|through| format!("one run down to level {through} for reads")));
         items.extend((self.runs_expected > 0).then(|| "ingested run expected".to_owned()));
         f.write_str(&items.join("; "))
     }

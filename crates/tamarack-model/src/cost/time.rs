@@ -107,7 +107,22 @@ impl Work {
     }
 }
 
+impl Work {
+    /// Blocks that a read of the workload reads from storage, in the mean over its lookups and
+    /// scans: without those that a cache serves. `None` if the workload does not read.
+    pub fn block_reads(&self, workload: &Workload) -> Option<f64> {
+        let lookup = |work: LookupWork| work.blocks * (1.0 - work.hits);
+        let scan = (self.scan.seeks + self.scan.blocks) * (1.0 - self.scan.hits);
+        mean_of_reads(workload, [lookup(self.zero_result), lookup(self.existing), scan])
+    }
+}
+
 impl Seconds {
+    /// The mean over the reads of a workload; `None` if it does not read.
+    pub fn mean_of_reads(&self, workload: &Workload) -> Option<f64> {
+        mean_of_reads(workload, [self.zero_result, self.existing, self.range])
+    }
+
     /// The mean over the operations of a workload.
     pub fn mean(&self, workload: &Workload) -> f64 {
         workload.zero_result * self.zero_result
@@ -115,6 +130,14 @@ impl Seconds {
             + workload.ranges * self.range
             + workload.updates * self.update
     }
+}
+
+/// The mean of the costs of a zero-result lookup, a lookup of an existing key and a scan.
+fn mean_of_reads(workload: &Workload, costs: [f64; 3]) -> Option<f64> {
+    let shares = [workload.zero_result, workload.existing, workload.ranges];
+    let reads: f64 = shares.iter().sum();
+    let sum: f64 = shares.iter().zip(costs).map(|(share, cost)| share * cost).sum();
+    (reads > 0.0).then_some(sum / reads)
 }
 
 /// Seconds to probe one of the filters, or the one over the whole tree.
@@ -126,5 +149,47 @@ fn probe_seconds(filter: FilterChoice, device: &Device) -> f64 {
         FilterChoice::Each { kind: FilterKind::Bloom, .. } => probe.bloom,
         FilterChoice::Each { kind: FilterKind::Elastic, .. } => probe.elastic,
         FilterChoice::Tree { .. } => probe.chucky,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn work() -> Work {
+        Work {
+            zero_result: LookupWork { probes: 3.0, blocks: 0.5, hits: 0.0 },
+            existing: LookupWork { probes: 2.0, blocks: 1.25, hits: 0.2 },
+            scan: ScanWork { seeks: 4.0, blocks: 6.0, entries: 100.0, hits: 0.5 },
+            update_writes: 8.0,
+            entry_bytes: 100.0,
+            block_bytes: 4096.0,
+            filter: FilterChoice::None,
+        }
+    }
+
+    /// Block reads of reads by hand: `0.5`, `1.25 × 0.8` and `(4 + 6) × 0.5`, by their shares among
+    /// the reads. Updates change nothing.
+    #[test]
+    fn block_reads_by_hand() {
+        let of = |parts: [f64; 4]| {
+            let workload = Workload::of_parts(parts[0], parts[1], parts[2], parts[3], 100.0).expect("shares");
+            work().block_reads(&workload)
+        };
+        assert_eq!(of([1.0, 0.0, 0.0, 3.0]), Some(0.5));
+        assert_eq!(of([0.0, 1.0, 0.0, 0.0]), Some(1.0));
+        assert_eq!(of([0.0, 0.0, 1.0, 7.0]), Some(5.0));
+        assert_eq!(of([2.0, 1.0, 1.0, 4.0]), Some(1.75));
+        assert_eq!(of([0.0, 0.0, 0.0, 1.0]), None);
+    }
+
+    /// The mean of all operations is that of the reads and that of the updates, by their shares.
+    #[test]
+    fn means_of_reads_and_of_all() {
+        let workload = Workload::of_parts(1.0, 2.0, 3.0, 4.0, 100.0).expect("shares");
+        let seconds = work().seconds(&Device::default());
+        let reads = seconds.mean_of_reads(&workload).expect("it reads");
+        let both = 0.6 * reads + 0.4 * seconds.update;
+        assert!((seconds.mean(&workload) / both - 1.0).abs() < 1e-12, "{seconds:?}");
     }
 }

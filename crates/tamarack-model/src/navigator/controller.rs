@@ -11,11 +11,28 @@
 //! [`WINDOW`] are the recent mix; when it differs from the mix of the phase by a [`SHIFT`], a new
 //! phase has begun.
 //!
-//! **Operations to come.** How long a phase will last is unknown. It is taken to last as long again
-//! as it has so far. A change that costs as much as it gains in that time is made when the phase
-//! has lasted for its own cost, so that a phase of any length costs at most about twice what it
-//! costs with the change made at its beginning, or with none: the classical bound for buying or
-//! renting without knowledge of the future.
+//! **Operations to come.** How long a phase of a new mix will last is unknown. It is taken to last
+//! as long again as it has so far. A change that costs as much as it gains in that time is made
+//! when the phase has lasted for its own cost, so that a phase of any length costs at most about
+//! twice what it costs with the change made at its beginning, or with none: the classical bound for
+//! buying or renting without knowledge of the future.
+//!
+//! **Mixes that alternate.** The monitor remembers eight mixes, and how long their phases
+//! were. A phase of such a mix is expected to last as long as these did: their mean, or as long as
+//! the last of them if that was shorter. Then another mix is expected to come back, so a change has
+//! to pay for the way there and back. A phase that outlasts that is again expected to last as long
+//! as it has done so beyond.
+//!
+//! ```text
+//! new mix      ├── so far ──┼── to come ──┤                     pays for the way there
+//! met before   ├── so far ──┼── to come ─────────┤ length       pays for the way there and back
+//! outlasts it  ├──────────────────── length ──────┼─ so ─┼─ to come ─┤   the way there
+//! ```
+//!
+//! Where the phases of a mix are too short for the change that it asks for, the mixes that come
+//! again and again are **one workload**, of one phase of each, which is expected to last as long
+//! again as all their phases did. Its design is the one to stay with. Without that, a change that
+//! was free to make would stay for ever where the way back never pays for a single phase.
 //!
 //! **Searches** come at the beginning of a phase, whenever it has become twice as long, and
 //! whenever the data has grown or shrunk by half: a logarithmic number of them, each of some tenths
@@ -28,13 +45,14 @@
 //! Pure functions of numbers, like all of the navigator. Tests: `tests/suite/controller.rs`.
 
 use crate::bound::SpaceBound;
-use crate::device::Device;
 use crate::filter::FilterChoice;
 use crate::navigator::union::{self, Impossible, PricedDesign, Request};
 use crate::occupancy::Occupancy;
 use crate::policy::Policy;
+use crate::prediction::loaded;
 use crate::shape::Shape;
 use crate::simulate;
+use crate::units::Bytes;
 use crate::workload::Workload;
 
 /// Operations that the recent mix remembers: older ones count 1/e.
@@ -55,6 +73,12 @@ pub const GAIN_MIN: f64 = 0.1;
 
 /// The growth of the data, or the other way round, after which it is searched again.
 const GROWTH: f64 = 1.5;
+
+/// Mixes that the monitor remembers.
+const MIXES_MAX: usize = 8;
+
+/// Phases of a mix that have ended, from which on it is one that comes again and again.
+const RECURRING_MIN: u64 = 2;
 
 /// Bytes of a stored digest, about.
 const DIGEST_BYTES: f64 = 4.4;
@@ -124,10 +148,34 @@ impl Operations {
 pub struct Monitor {
     recent: Operations,
     phase: Operations,
+    /// The phase as it was when it had lasted for [`OPERATIONS_MIN`]: its mix, without the
+    /// beginning of the next one. `None` before.
+    settled: Option<Operations>,
     /// Phases before this one.
     phases: u64,
     /// The last search.
     searched: Option<Searched>,
+    /// The mixes of phases that have ended; that of the last one last.
+    met: Vec<MixMet>,
+}
+
+/// A mix that was met before.
+#[derive(Clone, Debug, PartialEq)]
+struct MixMet {
+    mix: Operations,
+    /// Operations of its last phase.
+    last: f64,
+    /// The mean of all its phases.
+    mean: f64,
+    phases: u64,
+}
+
+impl MixMet {
+    /// How long its next phase is expected to be, in operations. One that was very long, such as
+    /// the first load, says nothing about those that follow shorter ones.
+    fn length(&self) -> f64 {
+        self.mean.min(self.last)
+    }
 }
 
 /// What a search knew.
@@ -144,10 +192,27 @@ impl Monitor {
         self.recent = self.recent.plus(operations, (-operations.sum() / WINDOW).exp());
         self.phase = self.phase.plus(operations, 1.0);
         if self.recent.differ(&self.phase) {
+            self.remember_phase(operations);
             // What comes now counts: what was seen of the new mix still has the old one in it.
             self.phase = Operations::default();
             self.phases += 1;
+        } else if self.settled.is_none() && self.phase.sum() >= OPERATIONS_MIN {
+            self.settled = Some(self.phase);
         }
+    }
+
+    /// Remembers the phase that ends, which the latest operations are no part of. One too short for
+    /// a search is part of the passage from one mix to another.
+    fn remember_phase(&mut self, latest: &Operations) {
+        let Some(mix) = self.settled.take() else { return };
+        let last = self.phase.sum() - latest.sum();
+        let before = self.met.iter().position(|met| !met.mix.differ(&mix)).map(|at| self.met.remove(at));
+        let (mean, phases) = before.map_or((0.0, 0), |met| (met.mean, met.phases));
+        let phases = phases + 1;
+        if self.met.len() == MIXES_MAX {
+            self.met.remove(0);
+        }
+        self.met.push(MixMet { mix, last, mean: mean + (last - mean) / phases as f64, phases });
     }
 
     /// The operations of the present phase.
@@ -165,9 +230,56 @@ impl Monitor {
             })
     }
 
+    /// The mix of the phase, if it was met before.
+    fn met(&self) -> Option<&MixMet> {
+        self.met.iter().rev().find(|met| !met.mix.differ(&self.phase))
+    }
+
+    /// Returns the outlook for the present phase.
+    pub fn outlook(&self) -> Outlook {
+        let (seen, so_far) = (self.phase, self.phase.sum());
+        let Some(length) = self.met().map(MixMet::length) else {
+            return Outlook { seen, expected: so_far, is_passing: false };
+        };
+        Outlook { seen, expected: (length - so_far).abs(), is_passing: so_far < length }
+    }
+
+    /// Returns the outlook for all mixes that come again and again, one phase of each, if that of
+    /// the present phase is one of them and there are others.
+    pub fn outlook_of_alternation(&self) -> Option<Outlook> {
+        let present = self.met()?;
+        let recurs = |met: &&MixMet| met.phases >= RECURRING_MIN || std::ptr::eq(*met, present);
+        let alternating: Vec<&MixMet> = self.met.iter().filter(recurs).collect();
+        let phase = |sum: Operations, met: &&MixMet| met.mix.plus(&sum, met.length() / met.mix.sum());
+        let seen = alternating.iter().fold(Operations::default(), phase);
+        let all: f64 = alternating.iter().map(|met| met.length() * met.phases as f64).sum();
+        let outlook = Outlook { seen, expected: self.phase.sum() + all, is_passing: false };
+        (alternating.len() > 1).then_some(outlook)
+    }
+
     /// Notes a search.
     pub fn searched(&mut self, data: f64) {
         self.searched = Some(Searched { phase: self.phases, operations: self.phase.sum(), data });
+    }
+}
+
+/// What a workload is expected to be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Outlook {
+    /// Operations of the mix.
+    pub seen: Operations,
+    /// Operations of the mix that are expected to come.
+    pub expected: f64,
+    /// True if another mix is expected to come back after them.
+    pub is_passing: bool,
+}
+
+impl Outlook {
+    /// Seconds that a change is expected to save, without those that it takes; negative if it does
+    /// not pay. `back_seconds` is what the way back takes, which counts only if the mix passes.
+    pub fn net_seconds(&self, op_seconds_saved: f64, change_seconds: f64, back_seconds: f64) -> f64 {
+        let back = if self.is_passing { back_seconds } else { 0.0 };
+        op_seconds_saved * self.expected - change_seconds - back
     }
 }
 
@@ -187,8 +299,10 @@ pub struct Present<'a> {
 /// The result of a search.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
-    /// The operations of the phase: as many are expected to come.
+    /// The operations of the phase so far, or of the mixes that alternate.
     pub operations: f64,
+    /// Operations that are expected to come: see [`Outlook`].
+    pub expected: f64,
     /// Their mix.
     pub workload: Workload,
     /// The present design.
@@ -197,6 +311,8 @@ pub struct Decision {
     pub after: PricedDesign,
     /// Seconds that the change takes.
     pub change_seconds: f64,
+    /// Seconds that the way back takes, which counts if the mix is expected to pass; else 0.
+    pub back_seconds: f64,
     /// True if it pays.
     pub is_change: bool,
 }
@@ -204,12 +320,13 @@ pub struct Decision {
 impl Decision {
     /// Seconds that all operations to come are predicted to save, without those of the change.
     pub fn gain_seconds(&self) -> f64 {
-        (self.before.seconds_per_op - self.after.seconds_per_op) * self.operations
+        (self.before.seconds_per_op - self.after.seconds_per_op) * self.expected
     }
 }
 
 /// Searches for a design, and decides whether it pays to change to it. The request's workload is
-/// replaced by that of the monitor's phase. `None` if `goes_on` returned false, or there were no
+/// replaced by that of the monitor's phase; or, if a change would save time but not pay in this
+/// phase, by that of the mixes that alternate. `None` if `goes_on` returned false, or there were no
 /// operations.
 ///
 /// # Errors
@@ -223,8 +340,30 @@ pub fn decide(
     present: &Present<'_>,
     goes_on: &dyn Fn() -> bool,
 ) -> Option<Result<Decision, Impossible>> {
-    let operations = monitor.phase.sum();
-    let workload = monitor.phase.workload()?;
+    let (decision, saves) = match decide_for(&monitor.outlook(), request, present, goes_on)? {
+        Ok(decided) => decided,
+        Err(impossible) => return Some(Err(impossible)),
+    };
+    if !decision.is_change
+        && saves
+        && let Some(outlook) = monitor.outlook_of_alternation()
+        && let Ok((of_all, _)) = decide_for(&outlook, request, present, goes_on)?
+        && of_all.is_change
+    {
+        return Some(Ok(of_all));
+    }
+    Some(Ok(decision))
+}
+
+/// The decision for one outlook, and whether any design saves enough per operation, whatever the
+/// change takes.
+fn decide_for(
+    outlook: &Outlook,
+    request: &Request,
+    present: &Present<'_>,
+    goes_on: &dyn Fn() -> bool,
+) -> Option<Result<(Decision, bool), Impossible>> {
+    let workload = outlook.seen.workload()?;
     let request = &Request { workload, ..*request };
     if request.memtables(present.shape.buffer()) > request.limits.memtables_max {
         return Some(Err(Impossible::Memory { least: f64::INFINITY }));
@@ -237,42 +376,63 @@ pub fn decide(
     // Filters alone are the cheapest change.
     let refiltered = union::price(request, present.policy, present.shape.buffer(), found.best.filter);
     let candidates = [found.best, refiltered].into_iter().chain(found.others);
-    let net = |design: &PricedDesign| {
-        let change = change_seconds(request, &before, design, present);
-        ((before.seconds_per_op - design.seconds_per_op) * operations - change, change)
-    };
-    let (after, (gain, change_seconds)) = candidates
-        .filter(|design| design.split.cache >= 0.0 && goes_on())
-        .map(|design| {
-            let net = net(&design);
-            (design, net)
-        })
-        .max_by(|(_, one), (_, other)| one.0.total_cmp(&other.0))?;
-    let saved = 1.0 - after.seconds_per_op / before.seconds_per_op;
-    let is_change = gain > 0.0 && saved >= GAIN_MIN;
-    Some(Ok(Decision { operations, workload, before, after, change_seconds, is_change }))
+    let saved = |design: &PricedDesign| 1.0 - design.seconds_per_op / before.seconds_per_op;
+    let mut saves = false;
+    let mut best: Option<PricedChange> = None;
+    for design in candidates.filter(|design| design.split.cache >= 0.0) {
+        if !goes_on() {
+            return None;
+        }
+        saves |= saved(&design) >= GAIN_MIN;
+        let change_seconds = change_seconds(request, &before, &design, present);
+        let back_seconds = if outlook.is_passing { way_back_seconds(request, &before, &design, present) } else { 0.0 };
+        let saved_per_op = before.seconds_per_op - design.seconds_per_op;
+        let net_seconds = outlook.net_seconds(saved_per_op, change_seconds, back_seconds);
+        if best.as_ref().is_none_or(|best| net_seconds >= best.net_seconds) {
+            best = Some(PricedChange { design, change_seconds, back_seconds, net_seconds });
+        }
+    }
+    let PricedChange { design: after, change_seconds, back_seconds, net_seconds } = best?;
+    let is_change = net_seconds > 0.0 && saved(&after) >= GAIN_MIN;
+    let (operations, expected) = (outlook.seen.sum(), outlook.expected);
+    let decision = Decision { operations, expected, workload, before, after, change_seconds, back_seconds, is_change };
+    Some(Ok((decision, saves)))
+}
+
+/// A design, with what a change to it takes and saves.
+struct PricedChange {
+    design: PricedDesign,
+    change_seconds: f64,
+    back_seconds: f64,
+    net_seconds: f64,
+}
+
+/// Seconds of the change from `after` back to `before`, when the tree has taken the form of
+/// `after`.
+fn way_back_seconds(request: &Request, before: &PricedDesign, after: &PricedDesign, present: &Present<'_>) -> f64 {
+    let tree = loaded(&after.policy, after.buffer, present.occupancy.bytes());
+    let (shape, occupancy) = (tree.shape(), tree.occupancy());
+    let changed = Present { policy: &after.policy, filter: after.filter, shape, occupancy };
+    change_seconds(request, after, before, &changed)
 }
 
 /// Seconds of a change from one design to another.
 fn change_seconds(request: &Request, before: &PricedDesign, after: &PricedDesign, present: &Present<'_>) -> f64 {
-    let Device { read_bytes_per_second, write_bytes_per_second, compaction_seconds, .. } = request.device;
     let data = present.occupancy.bytes();
     let reshaped = if after.policy == before.policy && after.buffer == before.buffer {
-        0.0
+        Bytes::ZERO
     } else {
         let shape = after.policy.shape(data, after.buffer);
         let (from, to) = ((present.policy as _, present.shape), (&after.policy as _, &shape));
         let bound = request.bounds.space_amplification.and_then(SpaceBound::new);
-        simulate::change(from, to, present.occupancy, bound, |_| Vec::new()).reshaped.as_f64()
+        simulate::change(from, to, present.occupancy, bound, |_| Vec::new()).reshaped
     };
-    let copied = reshaped / request.entry_bytes as f64 * compaction_seconds
-        + reshaped / read_bytes_per_second
-        + reshaped / write_bytes_per_second;
+    let copied = request.device.copy_seconds(reshaped, request.entry_bytes as f64);
     let refiltered = if after.filter == before.filter {
         0.0
     } else {
         let entries = data.as_f64() / request.entry_bytes as f64;
-        entries * (DIGEST_BYTES / read_bytes_per_second + request.device.probe_seconds.chucky)
+        entries * (DIGEST_BYTES / request.device.read_bytes_per_second + request.device.probe_seconds.chucky)
     };
     copied + refiltered
 }

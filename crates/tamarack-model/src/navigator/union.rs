@@ -25,7 +25,7 @@ use crate::design::Design;
 use crate::device::Device;
 use crate::filter::{Allocation, FilterChoice, FilterKind};
 use crate::policy::{self, Policy};
-use crate::prediction::{Effort, Length, Prediction, Question, Writes, predict, predict_each};
+use crate::prediction::{Effort, Length, Prediction, Question, Writes, predict_each};
 use crate::shape::BUFFER_MAX;
 use crate::simulate::Pace;
 use crate::units::Bytes;
@@ -176,6 +176,16 @@ pub enum Impossible {
     },
 }
 
+/// The answer to a [`Request`], and what it was chosen from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Exploration {
+    /// The answer, as [`find`] gives it.
+    pub answer: Result<Answer, Impossible>,
+    /// All designs that were compared and fit the memory, those that break a bound as well, the
+    /// fastest first. Their costs are predicted with [`Effort::Quick`].
+    pub compared: Vec<PricedDesign>,
+}
+
 /// Policies that are compared.
 const POLICIES: [&str; 46] = [
     "leveling:T=2",
@@ -267,64 +277,23 @@ pub fn find(request: &Request) -> Result<Answer, Impossible> {
 /// # Panics
 /// As [`find`].
 pub fn find_while(request: &Request, goes_on: &dyn Fn() -> bool) -> Option<Result<Answer, Impossible>> {
-    let mut search = UnionSearch { request, found: Vec::new(), least_memory: f64::INFINITY };
-    let filters = ["none", "blocked:bits=4,allocation=monkey", "blocked:bits=8,allocation=monkey"].into_iter().chain([
-        "bloom:bits=4,allocation=monkey",
-        "bloom:bits=10,allocation=monkey",
-        "chucky:bits=14.2",
-    ]);
-    let filters: Vec<FilterChoice> = match request.limits.filter {
-        Some(filter) => vec![filter],
-        None => {
-            let choices = filters.map(|words| words.parse().expect("it is in the list"));
-            choices.filter(|choice| request.limits.may_lack_filters || *choice != FilterChoice::None).collect()
-        }
-    };
-    let buffers: Vec<Bytes> = match request.limits.buffer {
-        Some(buffer) => vec![buffer],
-        None => BUFFER_PARTS.map(|part| search.allowed(Bytes(request.memory.0 / part))).to_vec(),
-    };
-    for words in POLICIES {
-        let policy = policy::parse(words).expect("it is in the list");
-        for buffer in &buffers {
-            if !goes_on() {
-                return None;
-            }
-            search.compare(&policy, *buffer, &filters);
-        }
-    }
-    search.sort();
-    let starts: Vec<(Policy, Bytes, FilterChoice)> = search
-        .found
-        .iter()
-        .filter(|found| request.bounds.are_kept(&found.prediction))
-        .take(REFINED)
-        .map(|found| (found.policy.clone(), found.buffer, found.filter))
-        .collect();
-    for (policy, buffer, filter) in starts {
-        let filters = match request.limits.filter {
-            Some(filter) => vec![filter],
-            None => neighbours(filter),
-        };
-        let factors: &[[u64; 2]] = match request.limits.buffer {
-            Some(_) => &[[1, 1]],
-            None => &[[1, 1], [3, 2], [3, 4]],
-        };
-        for policy in with_neighbours(policy) {
-            for [times, over] in factors {
-                if !goes_on() {
-                    return None;
-                }
-                let buffer = match request.limits.buffer {
-                    Some(given) => given,
-                    None => search.allowed(Bytes(buffer.0 / over * times)),
-                };
-                search.compare(&policy, buffer, &filters);
-            }
-        }
-    }
-    search.sort();
-    search.answer(goes_on)
+    UnionSearch::explored(request, goes_on)?.answer(goes_on)
+}
+
+/// [`find`], with all designs that it compares.
+///
+/// # Panics
+/// As [`find`].
+pub fn explore(request: &Request) -> Exploration {
+    let search = UnionSearch::explored(request, &|| true).expect("it was not given up");
+    let answer = search.answer(&|| true).expect("it was not given up");
+    Exploration { answer, compared: search.found }
+}
+
+/// The policies that [`find`] begins with. It also compares the best of them with other size
+/// ratios.
+pub fn policies() -> impl Iterator<Item = Policy> {
+    POLICIES.into_iter().map(|words| policy::parse(words).expect("it is in the list"))
 }
 
 /// The costs of one design, as [`find`] predicts those of the best. Its share of the memory may be
@@ -333,7 +302,22 @@ pub fn find_while(request: &Request, goes_on: &dyn Fn() -> bool) -> Option<Resul
 /// # Panics
 /// As [`find`].
 pub fn price(request: &Request, policy: &Policy, buffer: Bytes, filter: FilterChoice) -> PricedDesign {
-    UnionSearch { request, found: Vec::new(), least_memory: f64::INFINITY }.in_full(policy, buffer, filter)
+    price_with(request, policy, buffer, filter, Effort::Full)
+}
+
+/// [`price`], predicted with this effort: with [`Effort::Quick`] as the designs of [`explore`], so
+/// that they can be compared.
+///
+/// # Panics
+/// As [`find`].
+pub fn price_with(
+    request: &Request,
+    policy: &Policy,
+    buffer: Bytes,
+    filter: FilterChoice,
+    effort: Effort,
+) -> PricedDesign {
+    UnionSearch::new(request).predicted(policy, buffer, &[filter], effort).remove(0)
 }
 
 /// This policy, and those with the next smaller and larger size ratio.
@@ -367,7 +351,70 @@ struct UnionSearch<'a> {
     least_memory: f64,
 }
 
-impl UnionSearch<'_> {
+impl<'a> UnionSearch<'a> {
+    fn new(request: &'a Request) -> Self {
+        Self { request, found: Vec::new(), least_memory: f64::INFINITY }
+    }
+
+    /// All comparisons, the fastest design first; `None` if `goes_on` returned false.
+    fn explored(request: &'a Request, goes_on: &dyn Fn() -> bool) -> Option<Self> {
+        let mut search = Self::new(request);
+        let filters = ["none", "blocked:bits=4,allocation=monkey", "blocked:bits=8,allocation=monkey"]
+            .into_iter()
+            .chain(["bloom:bits=4,allocation=monkey", "bloom:bits=10,allocation=monkey", "chucky:bits=14.2"]);
+        let filters: Vec<FilterChoice> = match request.limits.filter {
+            Some(filter) => vec![filter],
+            None => {
+                let choices = filters.map(|words| words.parse().expect("it is in the list"));
+                choices.filter(|choice| request.limits.may_lack_filters || *choice != FilterChoice::None).collect()
+            }
+        };
+        let buffers: Vec<Bytes> = match request.limits.buffer {
+            Some(buffer) => vec![buffer],
+            None => BUFFER_PARTS.map(|part| search.allowed(Bytes(request.memory.0 / part))).to_vec(),
+        };
+        for policy in policies() {
+            for buffer in &buffers {
+                if !goes_on() {
+                    return None;
+                }
+                search.compare(&policy, *buffer, &filters);
+            }
+        }
+        search.sort();
+        let starts: Vec<(Policy, Bytes, FilterChoice)> = search
+            .found
+            .iter()
+            .filter(|found| request.bounds.are_kept(&found.prediction))
+            .take(REFINED)
+            .map(|found| (found.policy.clone(), found.buffer, found.filter))
+            .collect();
+        for (policy, buffer, filter) in starts {
+            let filters = match request.limits.filter {
+                Some(filter) => vec![filter],
+                None => neighbours(filter),
+            };
+            let factors: &[[u64; 2]] = match request.limits.buffer {
+                Some(_) => &[[1, 1]],
+                None => &[[1, 1], [3, 2], [3, 4]],
+            };
+            for policy in with_neighbours(policy) {
+                for [times, over] in factors {
+                    if !goes_on() {
+                        return None;
+                    }
+                    let buffer = match request.limits.buffer {
+                        Some(given) => given,
+                        None => search.allowed(Bytes(buffer.0 / over * times)),
+                    };
+                    search.compare(&policy, buffer, &filters);
+                }
+            }
+        }
+        search.sort();
+        Some(search)
+    }
+
     /// The memtable size nearest to this one that may be chosen.
     fn allowed(&self, buffer: Bytes) -> Bytes {
         let most = self.request.limits.buffer_max.min(BUFFER_MAX).max(Bytes(BUFFER_MIN));
@@ -378,7 +425,7 @@ impl UnionSearch<'_> {
         let Request { workload, inserts, theta, limits, .. } = *self.request;
         let theta = limits.update_theta.unwrap_or(theta);
         let writes = if workload.updates > 0.0 { Writes::Puts { inserts, theta } } else { Writes::Nothing };
-        (writes, [1, workload.range_entries as u64 + 1])
+        (writes, [1, (workload.range_entries as u64).saturating_add(1)])
     }
 
     /// Adds this policy and memtable size with each of these filters.
@@ -386,13 +433,7 @@ impl UnionSearch<'_> {
         if self.request.memtables(buffer) > self.request.limits.memtables_max {
             return;
         }
-        let design = self.design(policy, buffer, filters[0]);
-        let (writes, scans) = self.question();
-        let question =
-            Question { writes, scans: &scans, digits: 256.0, length: Length::Turnovers(1.0), pace: Pace::Settled };
-        let predictions = predict_each(&design, filters, &question, Effort::Quick);
-        for (filter, prediction) in filters.iter().zip(predictions) {
-            let found = self.price(policy, buffer, *filter, prediction);
+        for found in self.predicted(policy, buffer, filters, Effort::Quick) {
             let Split { memtables, filters, indexes, .. } = found.split;
             self.least_memory = self.least_memory.min(memtables + filters + indexes);
             if found.split.cache >= 0.0 {
@@ -406,13 +447,18 @@ impl UnionSearch<'_> {
         Design { entries, entry_bytes, buffer, policy, filter, block_bytes }
     }
 
-    /// Predicts and prices in full.
-    fn in_full(&self, policy: &Policy, buffer: Bytes, filter: FilterChoice) -> PricedDesign {
+    /// Predicts and prices this policy and memtable size with each of these filters.
+    fn predicted(&self, policy: &Policy, buffer: Bytes, filters: &[FilterChoice], effort: Effort) -> Vec<PricedDesign> {
         let (writes, scans) = self.question();
-        let question =
-            Question { writes, scans: &scans, digits: 256.0, length: Length::Turnovers(2.0), pace: Pace::Settled };
-        let prediction = predict(&self.design(policy, buffer, filter), &question);
-        self.price(policy, buffer, filter, prediction)
+        let turnovers = match effort {
+            Effort::Full => 2.0,
+            Effort::Quick => 1.0,
+        };
+        let length = Length::Turnovers(turnovers);
+        let question = Question { writes, scans: &scans, digits: 256.0, length, pace: Pace::Settled };
+        let predictions = predict_each(&self.design(policy, buffer, filters[0]), filters, &question, effort);
+        let priced = filters.iter().zip(predictions);
+        priced.map(|(filter, prediction)| self.price(policy, buffer, *filter, prediction)).collect()
     }
 
     fn price(&self, policy: &Policy, buffer: Bytes, filter: FilterChoice, prediction: Prediction) -> PricedDesign {
@@ -452,14 +498,14 @@ impl UnionSearch<'_> {
     }
 
     /// The answer; `None` if `goes_on` returned false.
-    fn answer(self, goes_on: &dyn Fn() -> bool) -> Option<Result<Answer, Impossible>> {
+    fn answer(&self, goes_on: &dyn Fn() -> bool) -> Option<Result<Answer, Impossible>> {
         if self.found.is_empty() {
             return Some(Err(Impossible::Memory { least: self.least_memory }));
         }
         let bounds = self.request.bounds;
         let compared = self.found.len();
         let kept: Vec<&PricedDesign> = self.found.iter().filter(|found| bounds.are_kept(&found.prediction)).collect();
-        let in_full = |found: &PricedDesign| self.in_full(&found.policy, found.buffer, found.filter);
+        let in_full = |found: &PricedDesign| price(self.request, &found.policy, found.buffer, found.filter);
         let satisfies = |design: &PricedDesign| bounds.are_kept(&design.prediction) && design.split.cache >= 0.0;
         let mut full: Vec<PricedDesign> = Vec::new();
         for found in kept.iter().take(FULL_MAX) {

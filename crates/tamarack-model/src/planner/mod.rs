@@ -58,6 +58,10 @@
 //! slots in level 1 than in the next level are no use either: then the runs of level 1 become one.
 //! That writes at most the bytes of a full level 1. Larger levels keep the runs that have slots.
 //!
+//! **Reads.** Runs within their slots may still cost readers more than it would take to make them
+//! one. On [`Occasion::Reads`], which is raised when the model says so, all runs of the levels down
+//! to one become a run of that level, if it is not full with it.
+//!
 //! # What the caller guarantees
 //!
 //! The caller [`begin`]s a compaction as soon as it accepts the plan, lists it as in progress until
@@ -151,6 +155,7 @@ pub fn next_compaction(
         Occasion::Reshape { level } => reshape(shape, &view, level.min(shape.last())),
         Occasion::Ingested { run } => join(shape, occupancy, &view, run),
         Occasion::Rest => rest(shape, &view),
+        Occasion::Reads { through } => compact_for_reads(shape, &view, through.min(shape.last())),
     }
 }
 
@@ -295,6 +300,24 @@ fn rest(shape: &Shape, view: &PlannerView<'_>) -> Option<CompactionPlan> {
     let has_spare_slots = shape.last() > 1 && shape.level(1).runs > shape.level(2).runs;
     let inputs = all_idle(&view.runs(1)).filter(|inputs| has_spare_slots && inputs.len() > 1)?;
     Some(CompactionPlan { cause: Cause::Rest, inputs, buffer: Bytes::ZERO, target: 1 })
+}
+
+/// Compacts the runs of the levels down to this one into one run of it, unless that fills it: then
+/// the run would have to move on at once.
+fn compact_for_reads(shape: &Shape, view: &PlannerView<'_>, through: usize) -> Option<CompactionPlan> {
+    let (mut inputs, mut bytes) = (Vec::new(), 0);
+    for level in 1..=through {
+        let runs = view.level(level);
+        bytes += bytes_expected(&runs);
+        inputs.extend(all_idle(&runs)?);
+    }
+    let stays = through == shape.last() || !is_level_full(shape, through, bytes);
+    (stays && inputs.len() > 1).then_some(CompactionPlan {
+        cause: Cause::Reads { through },
+        inputs,
+        buffer: Bytes::ZERO,
+        target: through,
+    })
 }
 
 /// Moves a run's tombstones one step closer to their removal: the run's level moves down, or, if

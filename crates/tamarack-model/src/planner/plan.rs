@@ -72,6 +72,12 @@ pub enum Cause {
     /// Nothing has been flushed for a while, and a level does not fit its shape, or level 1 has
     /// several runs, in more slots than the next level has.
     Rest,
+    /// Lookups and scans are expected to save more by fewer runs than these take to be written: the
+    /// [`read_compaction`](crate::navigator::read_compaction).
+    Reads {
+        /// The runs of the levels down to this one become one run.
+        through: usize,
+    },
 }
 
 /// The event or request for which the planner is called.
@@ -107,6 +113,11 @@ pub enum Occasion {
     },
     /// See [`Cause::Rest`].
     Rest,
+    /// See [`Cause::Reads`].
+    Reads {
+        /// The last level whose runs are compacted.
+        through: usize,
+    },
 }
 
 impl CompactionPlan {
@@ -235,6 +246,7 @@ impl fmt::Display for Cause {
             Self::Ingested { run } => write!(f, "run {} was ingested", run.0),
             Self::SpaceShort => write!(f, "part of a compaction that the disk lacks space for"),
             Self::Rest => write!(f, "writers rest"),
+            Self::Reads { through } => write!(f, "reads repay one run down to level {through}"),
         }
     }
 }

@@ -19,17 +19,25 @@
 //! are the engine's own. Nothing that was measured goes in: no sizes of flushes, no runs that were
 //! met.
 //!
+//! Beside writers at full speed ([`Pace::AtFullSpeed`]) the load is at full speed, too; then the
+//! tree takes its shape and comes to rest, as [`Tree::reshape`] makes it. It is looked at while
+//! memtables fill, each time at another place, and compactions in progress hand over their keys in
+//! tables. Such a load is simulated memtable by memtable, of a large one the last part.
+//!
 //! # What is assumed
 //!
 //! - A compaction in progress has handed over its keys evenly: lookups meet its inputs for some
 //!   keys, its output for the others. At a settled pace none is in progress when a lookup comes.
-//! - The memtable is half full, in the mean, and no immutable one waits.
+//! - The memtable is half full, in the mean, and no immutable one waits; beside writers at full
+//!   speed, memtables are as full as simulated.
+//! - All runs cover all keys, so that only the oldest one drops tombstones.
 //! - Blocks are read without a cache.
 //! - A run has one filter of its size. The engine's has one for each table, of equal bits per
 //!   entry.
 //!
 //! Cost: some microseconds for each flush, and some more for each moment with filters; a tree of
-//! 1,000 memtables takes milliseconds. Tests: `tests/suite/prediction.rs`.
+//! 1,000 memtables takes milliseconds. Beside writers at full speed, some tens of microseconds for
+//! each flush. Tests: `tests/suite/prediction.rs`, `tests/suite/deletes.rs`.
 
 mod filters;
 mod pieces;
@@ -39,7 +47,7 @@ use crate::cost::time::{LookupWork, ScanWork, Work};
 use crate::design::Design;
 use crate::filter::FilterChoice;
 use crate::policy::ShapeFamily;
-use crate::simulate::{Keys, Pace, Seen, Sought, Tree};
+use crate::simulate::{FullSpeed, Keys, Pace, Seen, Sought, Tree};
 use crate::units::Bytes;
 
 pub use filters::Effort;
@@ -58,6 +66,20 @@ pub enum Writes {
         inserts: f64,
         /// The exponent of Zipf's law by which existing keys are chosen; 0 if each is as likely.
         theta: f64,
+    },
+    /// Puts and deletes. Live keys are put again and deleted, each as likely.
+    Deletes {
+        /// The share of new keys, from 0 to 1.
+        inserts: f64,
+        /// The share of deletes, at most all but inserts. Once as large a part of all keys as
+        /// `deleted` is deleted, in turns a key is deleted and the one deleted longest ago put
+        /// again; these puts are a part of the share.
+        deletes: f64,
+        /// The largest part of all keys that is deleted, from 0 to 1; 1 if no deleted key is put
+        /// again.
+        deleted: f64,
+        /// Raw bytes of a tombstone: its key and 8 bytes; at least 1.
+        tombstone_bytes: u64,
     },
 }
 
@@ -111,8 +133,12 @@ pub struct Prediction {
     /// Filter bits in memory per entry of the runs.
     pub filter_bits_per_entry: Seen,
     /// Bytes written by flushes and compactions per byte flushed in the phase; of the load for a
-    /// tree at rest.
+    /// tree at rest. What compactions in progress at the end of the phase, and those that follow
+    /// from them, will have written is included.
     pub write_amplification: f64,
+    /// Raw bytes that writers at full speed put in a second, in the mean over the phase; 0 at any
+    /// other pace.
+    pub put_bytes_per_second: f64,
 }
 
 /// The least number of flushes over which means are taken.
@@ -146,7 +172,11 @@ pub fn predict_each(
 ) -> Vec<Prediction> {
     assert!(design.entries > 0 && design.entry_bytes > 0 && design.block_bytes > 0, "{design:?}");
     assert!(question.digits >= 2.0, "{question:?}");
-    let mut tree = loaded(design.policy, design.buffer, Bytes(design.entries) * design.entry_bytes);
+    let data = Bytes(design.entries) * design.entry_bytes;
+    let mut tree = match question.pace {
+        Pace::AtFullSpeed(speed) => loaded_at_full_speed(design.policy, design.buffer, data, &speed),
+        Pace::Settled | Pace::Concurrent { .. } | Pace::Beside(_) => loaded(design.policy, design.buffer, data),
+    };
     let scan_reads = vec![Seen::default(); question.scans.len()];
     let prediction = Prediction { scan_reads, ..Prediction::default() };
     let of_filter = |filter: &FilterChoice| (RunRates::new(*filter, design.entry_bytes, effort), prediction.clone());
@@ -154,27 +184,82 @@ pub fn predict_each(
     while tree.rest() {
         tree.settle();
     }
-    let Writes::Puts { inserts, theta } = question.writes else {
+    let Some(keys) = keys(design, question.writes) else {
         moments.look(&tree, Bytes::ZERO);
-        return moments.predictions(0, tree.report().write_amplification());
+        let write_amplification = tree.report().write_amplification();
+        return moments.predictions(&Prediction { write_amplification, ..Prediction::default() });
     };
-    tree = tree.drawing(Keys::drawn(design.entries, design.entry_bytes, theta).inserting(inserts));
+    tree = tree.drawing(keys);
     let buffer = tree.shape().buffer();
     let flushes = flushes(&tree, question.length);
     let most = match effort {
         Effort::Full => MOMENTS_MAX,
         Effort::Quick => QUICK_MOMENTS_MAX,
     };
-    let before = (tree.report().flushed.as_f64(), tree.report().written_total().as_f64());
+    let before = Totals::of(&tree);
     for flush in 0..flushes {
-        tree.fill(buffer, question.pace);
         // The first of those that come to the same moment.
-        if flush == 0 || flush * most / flushes != (flush - 1) * most / flushes {
-            moments.look(&tree, buffer);
+        let is_moment = flush == 0 || flush * most / flushes != (flush - 1) * most / flushes;
+        match question.pace {
+            Pace::AtFullSpeed(speed) => {
+                // Each time at another place of the memtable, spread evenly.
+                let place = (flush as f64 * GOLDEN_RATIO).fract();
+                let mut is_due = is_moment;
+                tree.write_at_full_speed(&speed, buffer, &mut |tree, full, memtables| {
+                    if is_due && full >= place {
+                        is_due = false;
+                        moments.look(tree, memtables);
+                    }
+                });
+            }
+            Pace::Settled | Pace::Concurrent { .. } | Pace::Beside(_) => {
+                tree.fill(buffer, question.pace);
+                if is_moment {
+                    moments.look(&tree, Bytes(buffer.0 / 2));
+                }
+            }
         }
     }
-    let flushed = tree.report().flushed.as_f64() - before.0;
-    moments.predictions(flushes, (tree.report().written_total().as_f64() - before.1) / flushed)
+    let time = Totals::of(&tree).time - before.time;
+    tree.settle();
+    let after = Totals::of(&tree);
+    let flushed = after.flushed - before.flushed;
+    let put_bytes_per_second = match question.pace {
+        Pace::AtFullSpeed(speed) => flushed / (time * buffer.as_f64()) * speed.bytes_per_second,
+        Pace::Settled | Pace::Concurrent { .. } | Pace::Beside(_) => 0.0,
+    };
+    let write_amplification = (after.written - before.written) / flushed;
+    moments.predictions(&Prediction { flushes, write_amplification, put_bytes_per_second, ..Prediction::default() })
+}
+
+/// The fractional parts of its multiples are spread evenly, however many there are.
+const GOLDEN_RATIO: f64 = 0.618_033_988_749_894_9;
+
+/// The keys that are written; `None` if nothing is.
+fn keys(design: &Design<'_>, writes: Writes) -> Option<Keys> {
+    let drawn = |theta| Keys::drawn(design.entries, design.entry_bytes, theta);
+    match writes {
+        Writes::Nothing => None,
+        Writes::Puts { inserts, theta } => Some(drawn(theta).inserting(inserts)),
+        Writes::Deletes { inserts, deletes, deleted, tombstone_bytes } => {
+            Some(drawn(0.0).inserting(inserts).deleting(deletes, deleted, tombstone_bytes))
+        }
+    }
+}
+
+/// What a tree has done so far.
+struct Totals {
+    flushed: f64,
+    written: f64,
+    time: f64,
+}
+
+impl Totals {
+    fn of(tree: &Tree<'_>) -> Self {
+        let report = tree.report();
+        let (flushed, written) = (report.flushed.as_f64(), report.written_total().as_f64());
+        Self { flushed, written, time: tree.time_at_full_speed() }
+    }
 }
 
 /// A tree with so much data, each key once, all of it flushed.
@@ -199,6 +284,27 @@ pub fn loaded<'a>(policy: &'a dyn ShapeFamily, buffer: Bytes, data: Bytes) -> Tr
     tree
 }
 
+/// The same, loaded by writers at full speed, and brought into its shape then. Of more memtables
+/// than [`LOADED_MAX`], the first ones are loaded at a settled pace.
+fn loaded_at_full_speed<'a>(policy: &'a dyn ShapeFamily, buffer: Bytes, data: Bytes, speed: &FullSpeed) -> Tree<'a> {
+    let last = data.min(buffer * LOADED_MAX);
+    let mut tree = loaded(policy, buffer, Bytes(data.0 - last.0));
+    let buffer = tree.shape().buffer();
+    let mut left = last;
+    while left > Bytes::ZERO {
+        let memtable = buffer.min(left);
+        tree.fill(memtable, Pace::AtFullSpeed(*speed));
+        left = Bytes(left.0 - memtable.0);
+    }
+    tree.settle();
+    tree.reshape();
+    tree.settle();
+    tree
+}
+
+/// Memtables of a load at full speed that are simulated one by one.
+const LOADED_MAX: u64 = 1_000;
+
 /// The flushes of a phase.
 fn flushes(tree: &Tree<'_>, length: Length) -> u64 {
     let shape = tree.shape();
@@ -220,16 +326,18 @@ struct Moments<'a> {
 }
 
 impl Moments<'_> {
-    /// Sees the costs of the tree as it is, while its memtable fills up to `memtable`.
-    fn look(&mut self, tree: &Tree<'_>, memtable: Bytes) {
+    /// Sees the costs of the tree as it is, with so many bytes in its memtables.
+    fn look(&mut self, tree: &Tree<'_>, memtables: Bytes) {
         let entry = self.design.entry_bytes as f64;
-        let half = memtable.as_f64() / 2.0;
+        let memtables = memtables.as_f64();
         let pieces = Pieces::of(tree);
         let [uniform, drawn] =
-            [Sought::Uniform, Sought::Drawn].map(|sought| pieces.divided(&tree.newest(half, sought)));
-        let stored = tree.occupancy().bytes().as_f64() / entry;
-        let live = tree.keys().unwrap_or(stored + half / entry);
+            [Sought::Uniform, Sought::Drawn].map(|sought| pieces.divided(&tree.newest(memtables, sought)));
         let met: Vec<Met> = pieces.met(entry);
+        // Half of a compaction's inputs are gone when its output is half done.
+        let stored: f64 = met.iter().map(|met| met.entries).sum();
+        // All keys may be deleted.
+        let live = tree.keys().unwrap_or(stored + memtables / entry).max(1.0);
         let per_block = range::entries_per_block(self.design.block_bytes as f64, entry);
         for (filter, seen) in &mut self.of_filters {
             let rates = pieces.rates(&filter.of_runs(tree), |plan| filter.of_output(tree, plan));
@@ -254,9 +362,11 @@ impl Moments<'_> {
         }
     }
 
-    fn predictions(self, flushes: u64, write_amplification: f64) -> Vec<Prediction> {
+    /// What was seen, with these totals.
+    fn predictions(self, totals: &Prediction) -> Vec<Prediction> {
+        let Prediction { flushes, write_amplification, put_bytes_per_second, .. } = *totals;
         let predictions = self.of_filters.into_iter().map(|(_, prediction)| prediction);
-        predictions.map(|prediction| Prediction { flushes, write_amplification, ..prediction }).collect()
+        predictions.map(|seen| Prediction { flushes, write_amplification, put_bytes_per_second, ..seen }).collect()
     }
 }
 

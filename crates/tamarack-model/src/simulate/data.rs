@@ -37,10 +37,15 @@ impl Contents for Unique {}
 
 impl Data for Unique {
     fn output_bytes(&self, plan: &CompactionPlan, occupancy: &Occupancy) -> Bytes {
-        let runs = occupancy.level(plan.target).iter();
-        let inputs = runs.skip_while(|run| plan.inputs.first() != Some(&run.id)).take(plan.inputs.len());
-        plan.buffer + inputs.map(|run| run.bytes).sum()
+        input_bytes(plan, occupancy)
     }
 
     fn written(&mut self, _plan: &CompactionPlan, _occupancy: &Occupancy, _output: RunId) {}
+}
+
+/// Raw bytes of all inputs of a flush or compaction in progress. Its runs are in its target level.
+pub(super) fn input_bytes(plan: &CompactionPlan, occupancy: &Occupancy) -> Bytes {
+    let runs = occupancy.level(plan.target).iter();
+    let inputs = runs.skip_while(|run| plan.inputs.first() != Some(&run.id)).take(plan.inputs.len());
+    plan.buffer + inputs.map(|run| run.bytes).sum()
 }

@@ -13,7 +13,24 @@
 //! If some of what is written are new keys ([`Keys::inserting`]), n grows with every flush, and
 //! shares keep their proportions.
 //!
-//! Tested in `keys` against sets of keys that are really drawn and merged.
+//! # Deletes
+//!
+//! Keys may also be deleted ([`Keys::deleting`]), each that has a value as likely, and put again in
+//! the order in which they were deleted. The deleted keys are a queue of `q` keys. A run has what
+//! was written in one stretch of time, so it also knows the length of the queue when that began:
+//!
+//! ```text
+//! queue   q ├── deleted before ──┤                    r keys are put again at its front,
+//!                 ├─────── later ───────┤ q + d - r   d keys join it at its end
+//!
+//! keys written   those of n - q with a value that are drawn or deleted, and min(r, q) of the queue
+//! tombstones     min(d, q + d - r): the deleted keys that are still in the queue
+//! ```
+//!
+//! The oldest run of a tree has no tombstones.
+//!
+//! Tested in `keys` against sets of keys that are really drawn and merged, with deletes in
+//! `tests/suite/deletes.rs`.
 
 /// Keys that writers draw repeatedly, and perhaps keys that they insert.
 #[derive(Clone, Debug)]
@@ -21,20 +38,69 @@ pub struct Keys {
     /// Groups of keys with nearly equal shares: their part of all keys, and the share of all draws
     /// of each of these keys, in shares of a key if all were equal.
     groups: Vec<(f64, f64)>,
-    /// The number of keys.
+    /// The number of keys that were ever put.
     entries: f64,
     entry_bytes: f64,
     /// The share of what is written that are new keys.
     inserts: f64,
+    deletes: Deletes,
+    /// The number of deleted keys.
+    deleted: f64,
 }
 
-/// The contents of a run: entries whose keys were inserted, each in one run, and draws.
+/// How keys are deleted; by default, none are.
+#[derive(Clone, Copy, Debug, Default)]
+struct Deletes {
+    /// The share of what is written that are deletes, or puts of deleted keys.
+    share: f64,
+    /// The share of all keys that are deleted before the first is put again.
+    most: f64,
+    tombstone_bytes: f64,
+}
+
+/// The contents of a run: entries whose keys were inserted, each in one run, and draws; or what
+/// was written in a stretch of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct DrawnContent {
     /// Entries that were inserted.
     pub once: f64,
-    /// Draws of keys that existed.
+    /// Draws of live keys that are put again.
     pub draws: f64,
+    /// Draws of live keys that are deleted.
+    pub deletes: f64,
+    /// Puts of the key that was deleted longest ago.
+    pub restores: f64,
+    /// Keys that were deleted before the first of these writes.
+    pub deleted_before: f64,
+}
+
+impl DrawnContent {
+    /// This and what was written right before it.
+    #[must_use]
+    pub fn after(self, older: Self) -> Self {
+        Self {
+            once: self.once + older.once,
+            draws: self.draws + older.draws,
+            deletes: self.deletes + older.deletes,
+            restores: self.restores + older.restores,
+            deleted_before: older.deleted_before,
+        }
+    }
+
+    /// The number of writes.
+    pub fn writes(&self) -> f64 {
+        self.once + self.draws + self.deletes + self.restores
+    }
+
+    /// Keys that are deleted after the last of these writes.
+    pub fn deleted_after(&self) -> f64 {
+        (self.deleted_before + self.deletes - self.restores).max(0.0)
+    }
+
+    /// Keys whose last entry is a tombstone.
+    pub fn tombstones(&self) -> f64 {
+        self.deletes.min(self.deleted_after())
+    }
 }
 
 /// How a lookup chooses its key.
@@ -64,7 +130,8 @@ impl Keys {
             let mean: f64 = groups.iter().map(|(part, height)| part * height).sum();
             groups.iter_mut().for_each(|(_, height)| *height /= mean);
         }
-        Self { groups, entries: entries as f64, entry_bytes: entry_bytes as f64, inserts: 0.0 }
+        let (entries, entry_bytes) = (entries as f64, entry_bytes as f64);
+        Self { groups, entries, entry_bytes, inserts: 0.0, deletes: Deletes::default(), deleted: 0.0 }
     }
 
     /// The same, of whose writes this share, from 0 to 1, are inserts of new keys.
@@ -74,9 +141,24 @@ impl Keys {
         Self { inserts: share, ..self }
     }
 
-    /// The number of keys.
-    pub fn entries(&self) -> f64 {
-        self.entries
+    /// The same, of whose writes this share, from 0 to 1, deletes a live key, each as likely. Once
+    /// so large a part `most` of all keys is deleted, from 0 to 1, such writes delete a key and put
+    /// the one that was deleted longest ago, in turns. A tombstone has `tombstone_bytes` raw bytes,
+    /// at least 1.
+    ///
+    /// # Panics
+    /// If keys are not drawn with equal shares, or a number is out of its range.
+    #[must_use]
+    pub fn deleting(self, share: f64, most: f64, tombstone_bytes: u64) -> Self {
+        assert!(self.groups.len() == 1, "only keys with equal shares are deleted");
+        assert!((0.0..=1.0).contains(&(share + self.inserts)) && share >= 0.0, "a share of writes: {share}");
+        assert!((0.0..=1.0).contains(&most) && tombstone_bytes > 0, "{most} of all keys, {tombstone_bytes} bytes");
+        Self { deletes: Deletes { share, most, tombstone_bytes: tombstone_bytes as f64 }, ..self }
+    }
+
+    /// The number of keys that are not deleted.
+    pub fn live(&self) -> f64 {
+        self.entries - self.deleted
     }
 
     /// Raw bytes of each entry.
@@ -84,27 +166,54 @@ impl Keys {
         self.entry_bytes
     }
 
-    /// Adds the keys that so many raw bytes of writes insert.
+    /// Raw bytes of a tombstone; 0 if nothing is deleted.
+    pub fn tombstone_bytes(&self) -> f64 {
+        self.deletes.tombstone_bytes
+    }
+
+    /// Adds the keys that so many raw bytes of writes insert, and takes those that they delete.
     pub(super) fn grow(&mut self, bytes: f64) {
-        self.entries += self.written(bytes).once;
+        let written = self.written(bytes);
+        self.entries += written.once;
+        self.deleted = written.deleted_after();
     }
 
-    /// What this many raw bytes of writes contain.
+    /// What this many raw bytes of writes contain, if they come next.
     pub fn written(&self, bytes: f64) -> DrawnContent {
-        let entries = bytes / self.entry_bytes;
-        DrawnContent { once: entries * self.inserts, draws: entries * (1.0 - self.inserts) }
+        let Deletes { share, most, tombstone_bytes } = self.deletes;
+        // Until enough are deleted, and in turns.
+        let [bytes_at_first, bytes_in_turns] =
+            [share, share / 2.0].map(|deletes| self.entry_bytes - deletes * (self.entry_bytes - tombstone_bytes));
+        let until = if share > 0.0 { (most * self.entries - self.deleted).max(0.0) / share } else { f64::INFINITY };
+        let at_first = (bytes / bytes_at_first).min(until);
+        let in_turns = (bytes - at_first * bytes_at_first).max(0.0) / bytes_in_turns;
+        let writes = at_first + in_turns;
+        DrawnContent {
+            once: writes * self.inserts,
+            draws: writes * (1.0 - self.inserts - share),
+            deletes: share * (at_first + in_turns / 2.0),
+            restores: share * in_turns / 2.0,
+            deleted_before: self.deleted,
+        }
     }
 
-    /// Distinct keys in a run.
+    /// Distinct keys in a run, those of tombstones included.
     pub fn distinct(&self, content: DrawnContent) -> f64 {
         let once = content.once.min(self.entries);
-        let drawn: f64 = self.sum(|share| -(-content.draws * share).exp_m1());
-        once + (1.0 - once / self.entries) * drawn
+        let live_before = self.entries - content.deleted_before;
+        let live = self.entries - (content.deleted_before + content.deleted_after()) / 2.0;
+        let draws = (content.draws + content.deletes) * self.entries / live.max(1.0);
+        let drawn: f64 = self.sum(|share| -(-draws * share).exp_m1()) * live_before / self.entries;
+        let written = drawn + content.restores.min(content.deleted_before);
+        once + (1.0 - once / self.entries) * written
     }
 
-    /// The probability that the newest entry of a key is in each of these runs, young to old, of
-    /// which the memtable may be the first. A key that is in none of them does not count.
+    /// The probability that the newest entry of a live key is in each of these runs, young to old,
+    /// of which the memtable may be the first. A key that is in none of them does not count.
     pub fn newest(&self, runs: &[DrawnContent], sought: Sought) -> Vec<f64> {
+        if self.deletes.share > 0.0 {
+            return self.newest_live(runs);
+        }
         let (mut draws, mut once): (f64, f64) = (0.0, 0.0);
         let in_run = |run: &DrawnContent| {
             // Neither drawn nor inserted in a younger run; drawn here, or else inserted here.
@@ -119,6 +228,21 @@ impl Keys {
                 Sought::Uniform => self.sum(probability) / self.entries,
                 Sought::Drawn => self.sum(|share| share * probability(share)),
             }
+        };
+        runs.iter().map(in_run).collect()
+    }
+
+    /// The same where keys are deleted: a live key is in the youngest runs whose writes together
+    /// put it last.
+    fn newest_live(&self, runs: &[DrawnContent]) -> Vec<f64> {
+        let (mut all, mut found) = (DrawnContent::default(), 0.0);
+        let live = runs.first().map_or(self.live(), |youngest| self.entries + youngest.once - youngest.deleted_after());
+        let in_run = |run: &DrawnContent| {
+            all = all.after(*run);
+            let put = self.distinct(all) - all.tombstones();
+            let here = (put - found).max(0.0) / live.max(1.0);
+            found = found.max(put);
+            here
         };
         runs.iter().map(in_run).collect()
     }

@@ -4,47 +4,112 @@ use std::collections::BTreeMap;
 
 use super::data::Data;
 use super::draws::{DrawnContent, Keys};
-use crate::agenda::Contents;
+use crate::agenda::{Contents, Garbage};
+use crate::cost::space::RunContent;
 use crate::occupancy::{Occupancy, Run, RunId};
 use crate::planner::CompactionPlan;
-use crate::units::Bytes;
+use crate::units::{Bytes, Entries};
 
 /// The contents of each run, if keys are written repeatedly.
 #[derive(Debug)]
 pub(super) struct Drawn {
     keys: Keys,
-    runs: BTreeMap<RunId, DrawnContent>,
+    runs: BTreeMap<RunId, Written>,
+    /// Writes so far, those before the first draw included.
+    writes: f64,
+}
+
+/// What a run has.
+#[derive(Clone, Copy, Debug)]
+struct Written {
+    content: DrawnContent,
+    /// The number of its oldest write.
+    begins: f64,
+    entries: f64,
+    /// Tombstones among these.
+    tombstones: f64,
 }
 
 impl Drawn {
     /// The present runs contain some of the keys, each once.
     pub(super) fn new(keys: Keys, occupancy: &Occupancy) -> Self {
-        let content = |run: &Run| DrawnContent { once: run.bytes.as_f64() / keys.entry_bytes(), draws: 0.0 };
-        let runs = occupancy.runs().map(|(_, run)| (run.id, content(run))).collect();
-        Self { keys, runs }
+        let (mut runs, mut writes) = (BTreeMap::new(), 0.0);
+        for (_, run) in occupancy.runs().rev() {
+            let once = run.bytes.as_f64() / keys.entry_bytes();
+            let content = DrawnContent { once, ..DrawnContent::default() };
+            runs.insert(run.id, Written { content, begins: writes, entries: once, tombstones: 0.0 });
+            writes += once;
+        }
+        Self { keys, runs, writes }
     }
 
-    fn output(&self, plan: &CompactionPlan) -> DrawnContent {
-        let buffer = self.keys.written(plan.buffer.as_f64());
-        let runs = plan.inputs.iter().map(|id| self.runs[id]);
-        runs.fold(buffer, |sum, run| DrawnContent { once: sum.once + run.once, draws: sum.draws + run.draws })
+    /// The output of this plan. Tombstones go where nothing is older; all runs cover all keys.
+    fn output(&self, plan: &CompactionPlan, occupancy: &Occupancy) -> Written {
+        let mut content = self.keys.written(plan.buffer.as_f64());
+        let mut begins = self.writes;
+        // Young to old.
+        for input in plan.inputs.iter().map(|id| &self.runs[id]) {
+            let is_first = content.writes() == 0.0;
+            content = if is_first { input.content } else { content.after(input.content) };
+            begins = input.begins;
+        }
+        let last = occupancy.runs().next_back().map(|(_, run)| run.id);
+        let is_oldest = plan.inputs.last().copied() == last;
+        let tombstones = content.tombstones();
+        let puts = self.keys.distinct(content) - tombstones;
+        let tombstones = if is_oldest { 0.0 } else { tombstones };
+        Written { content, begins, entries: puts + tombstones, tombstones }
+    }
+
+    fn bytes(&self, written: &Written) -> Bytes {
+        let Written { entries, tombstones, .. } = written;
+        let puts = (entries - tombstones) * self.keys.entry_bytes();
+        Bytes((puts + tombstones * self.keys.tombstone_bytes()).round() as u64)
     }
 }
 
-impl Contents for Drawn {}
-
-impl Data for Drawn {
-    fn output_bytes(&self, plan: &CompactionPlan, _occupancy: &Occupancy) -> Bytes {
-        Bytes((self.keys.distinct(self.output(plan)) * self.keys.entry_bytes()).round() as u64)
+impl Contents for Drawn {
+    fn content(&self, run: &Run) -> RunContent {
+        let Written { entries, tombstones, .. } = self.runs[&run.id];
+        RunContent {
+            bytes: run.bytes,
+            entries: Entries(entries.round() as u64),
+            tombstones: Entries(tombstones.round() as u64),
+            tombstone_bytes: Bytes((tombstones * self.keys.tombstone_bytes()).round() as u64),
+        }
     }
 
-    fn written(&mut self, plan: &CompactionPlan, _occupancy: &Occupancy, output: RunId) {
-        let content = self.output(plan);
+    fn entries(&self) -> Entries {
+        Entries(self.runs.values().map(|run| run.entries).sum::<f64>().round() as u64)
+    }
+
+    fn garbage(&self) -> Vec<Garbage> {
+        // Less than half of one is none.
+        let with_garbage = self.runs.iter().filter(|(_, run)| run.tombstones >= 0.5);
+        let garbage = |(id, run): (&RunId, &Written)| Garbage { run: *id, age: (self.writes - run.begins) as u64 };
+        let mut all: Vec<Garbage> = with_garbage.map(garbage).collect();
+        // Young to old: younger runs have younger writes.
+        all.sort_by_key(|garbage| garbage.age);
+        all
+    }
+}
+
+impl Data for Drawn {
+    fn output_bytes(&self, plan: &CompactionPlan, occupancy: &Occupancy) -> Bytes {
+        self.bytes(&self.output(plan, occupancy))
+    }
+
+    fn written(&mut self, plan: &CompactionPlan, occupancy: &Occupancy, output: RunId) {
+        let written = self.output(plan, occupancy);
         for input in &plan.inputs {
             self.runs.remove(input);
         }
-        self.runs.insert(output, content);
-        self.keys.grow(plan.buffer.as_f64());
+        if self.bytes(&written) > Bytes::ZERO {
+            self.runs.insert(output, written);
+        }
+        let flushed = plan.buffer.as_f64();
+        self.writes += self.keys.written(flushed).writes();
+        self.keys.grow(flushed);
     }
 
     fn keys(&self) -> Option<&Keys> {
@@ -52,7 +117,7 @@ impl Data for Drawn {
     }
 
     fn drawn(&self, run: RunId) -> DrawnContent {
-        self.runs[&run]
+        self.runs[&run].content
     }
 }
 

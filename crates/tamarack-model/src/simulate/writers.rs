@@ -140,7 +140,7 @@ impl Tree<'_> {
     }
 
     /// The plan for now, and the jobs to continue in the order of their deadlines.
-    fn plan(&self, pacer: &Pacer, writers: &Writers, active: f64, waits: bool) -> (PacePlan, Vec<usize>) {
+    pub(super) fn plan(&self, pacer: &Pacer, writers: &Writers, active: f64, waits: bool) -> (PacePlan, Vec<usize>) {
         let in_progress = self.in_progress.iter().zip(&self.unfinished);
         let jobs: Vec<PacedJob> =
             in_progress.map(|(plan, rest)| PacedJob::of(plan, Bytes(rest.left.ceil() as u64))).collect();
@@ -156,7 +156,7 @@ impl Tree<'_> {
     }
 
     /// Bytes in the active memtable, in immutable ones, and in the one being flushed.
-    fn buffered(&self, active: f64) -> Bytes {
+    pub(super) fn buffered(&self, active: f64) -> Bytes {
         let flushing: Bytes = self.in_progress.iter().map(|plan| plan.buffer).sum();
         let waiting: Bytes = self.waiting.iter().copied().sum();
         flushing + waiting + Bytes((active * self.shape.buffer().as_f64()) as u64)

@@ -95,7 +95,7 @@ impl Stage {
 #[test]
 fn every_pending_matter_ends_the_rest() {
     type Event = fn(&mut Agenda);
-    let events: [(&str, Event, bool); 8] = [
+    let events: [(&str, Event, bool); 9] = [
         ("flush ended", |agenda| agenda.flushed(), true),
         ("compaction ended", |agenda| agenda.ended(2, None), true),
         ("run moved", |agenda| agenda.moved(2), true),
@@ -103,6 +103,7 @@ fn every_pending_matter_ends_the_rest() {
         ("little space left", |agenda| agenda.garbage_is_due(), true),
         ("compaction requested", |agenda| _ = agenda.request(Scope::All), false),
         ("reshape requested", |agenda| agenda.request_reshape(), false),
+        ("reads repay one run", |agenda| agenda.compact_for_reads(2), false),
         ("database opened", |agenda| *agenda = Agenda::of_opened(), true),
     ];
     for (name, event, is_arrival) in events {

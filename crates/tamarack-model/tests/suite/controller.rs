@@ -3,7 +3,7 @@
 
 use tamarack_model::device::Device;
 use tamarack_model::navigator::controller::{
-    Decision, GAIN_MIN, Monitor, OPERATIONS_MIN, Operations, Present, WINDOW, decide, skew_of_hits,
+    Decision, GAIN_MIN, Monitor, OPERATIONS_MIN, Operations, Outlook, Present, WINDOW, decide, skew_of_hits,
 };
 use tamarack_model::navigator::union::{Bounds, Impossible, Limits, Request, price};
 use tamarack_model::policy::Policy;
@@ -77,6 +77,153 @@ fn searches() {
     assert!(!monitor.is_search_due(1.4e9) && monitor.is_search_due(1.6e9) && monitor.is_search_due(0.6e9));
     (0..100).for_each(|_| monitor.observe(&lookups(1_000.0, 0.0)));
     assert!(monitor.is_search_due(1e9), "another phase");
+}
+
+/// A phase of a mix that was met before is expected to last as long as the phases of that mix, or
+/// as the last of them; then what came before is expected back.
+#[test]
+fn phases_are_expected_to_last_as_long_as_those_before() {
+    let phase = |monitor: &mut Monitor, of: &dyn Fn(f64) -> Operations, number: f64| {
+        (0..(number / 1_000.0) as u64).for_each(|_| monitor.observe(&of(1_000.0)));
+    };
+    let reads = |number: f64| lookups(0.0, number);
+    let mut monitor = Monitor::default();
+    let unknown = |monitor: &Monitor| {
+        let Outlook { seen, expected, is_passing } = monitor.outlook();
+        assert!(expected == seen.sum() && !is_passing && monitor.outlook_of_alternation().is_none(), "{monitor:?}");
+    };
+    phase(&mut monitor, &reads, 1_000_000.0);
+    unknown(&monitor);
+    phase(&mut monitor, &updates, 200_000.0);
+    unknown(&monitor);
+    phase(&mut monitor, &reads, 100_000.0);
+    // How much of a phase is seen of it depends on how soon it is noticed.
+    let nearly = |monitor: &Monitor, length: f64| {
+        let Outlook { seen, expected, is_passing } = monitor.outlook();
+        let least = length - seen.sum() - 2.0 * WINDOW;
+        assert!((least..least + 3.0 * WINDOW).contains(&expected) && is_passing, "{length}: {expected} {monitor:?}");
+    };
+    nearly(&monitor, 1_000_000.0);
+    phase(&mut monitor, &updates, 100_000.0);
+    nearly(&monitor, 200_000.0);
+    phase(&mut monitor, &reads, 70_000.0);
+    nearly(&monitor, 100_000.0);
+    let Outlook { seen, expected, .. } = monitor.outlook_of_alternation().expect("both have come again");
+    assert!((0.35..0.65).contains(&(seen.updates / seen.sum())), "one phase of each: {seen:?}");
+    assert!(expected > seen.sum(), "as long again as all of them: {expected}");
+    // Beyond the length that was expected, nothing is known.
+    phase(&mut monitor, &reads, 500_000.0);
+    let Outlook { seen, expected, is_passing } = monitor.outlook();
+    assert!(!is_passing && expected < seen.sum() && expected > seen.sum() - 110_000.0, "{expected} {seen:?}");
+}
+
+/// Two designs, each the better one for one of two mixes, as a controller that prices them exactly
+/// chooses between them. Seconds are those beyond the better design.
+#[derive(Clone, Copy, Debug)]
+struct Rivals {
+    /// Seconds of a lookup and of an update, with each design.
+    op_seconds: [[f64; 2]; 2],
+    /// Seconds of the change away from each.
+    change_seconds: [f64; 2],
+}
+
+/// When a change is made, once it is noticed that the other design is better.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Strategy {
+    Decided,
+    Always,
+    Never,
+}
+
+/// The cost of a workload of two mixes that alternate, and the number of changes.
+struct Alternated {
+    seconds: f64,
+    changes: u64,
+}
+
+impl Rivals {
+    fn mean(&self, design: usize, mix: &Operations) -> f64 {
+        let [lookup, update] = self.op_seconds[design];
+        (lookup * mix.existing + update * mix.updates) / mix.sum()
+    }
+
+    /// True if the other design saves enough for any change, and if it pays in this outlook.
+    fn judge(&self, present: usize, outlook: &Outlook) -> (bool, bool) {
+        let (now, other) = (self.mean(present, &outlook.seen), self.mean(1 - present, &outlook.seen));
+        let (there, back) = (self.change_seconds[present], self.change_seconds[1 - present]);
+        let saves = 1.0 - other / now >= GAIN_MIN;
+        (saves, saves && outlook.net_seconds(now - other, there, back) > 0.0)
+    }
+
+    fn is_change(&self, strategy: Strategy, present: usize, monitor: &Monitor) -> bool {
+        let (saves, pays) = self.judge(present, &monitor.outlook());
+        let all = || monitor.outlook_of_alternation().is_some_and(|outlook| self.judge(present, &outlook).1);
+        match strategy {
+            Strategy::Decided => pays || saves && all(),
+            Strategy::Always => saves,
+            Strategy::Never => false,
+        }
+    }
+
+    /// Runs so many pairs of phases, each of `length` operations.
+    fn alternate(&self, strategy: Strategy, length: u64, pairs: u64) -> Alternated {
+        const EACH: u64 = 5_000;
+        let (mut monitor, mut present) = (Monitor::default(), 0);
+        let mut sum = Alternated { seconds: 0.0, changes: 0 };
+        for number in 0..2 * pairs * (length / EACH) {
+            let is_update = number / (length / EACH) % 2 == 1;
+            let operations = if is_update { updates(EACH as f64) } else { lookups(0.0, EACH as f64) };
+            let [one, other] = [0, 1].map(|design| self.mean(design, &operations));
+            sum.seconds += ([one, other][present] - one.min(other)) * EACH as f64;
+            monitor.observe(&operations);
+            if monitor.is_search_due(1e9) {
+                monitor.searched(1e9);
+                if self.is_change(strategy, present, &monitor) {
+                    sum.seconds += self.change_seconds[present];
+                    sum.changes += 1;
+                    present = 1 - present;
+                }
+            }
+        }
+        sum
+    }
+}
+
+/// Where two mixes alternate, every so many operations, the decisions cost little more than twice
+/// the better of a change at each beginning of a phase, as soon as it is noticed, and of none.
+/// Where none is better, a few changes are made in the beginning, and no more.
+#[test]
+fn alternating_mixes() {
+    const PAIRS: u64 = 20;
+    let (mut worst, mut sum, mut number): (f64, f64, f64) = (0.0, 0.0, 0.0);
+    let gains = [0.2, 1.0, 5.0];
+    let changes = [0.0, 1e5, 1e6];
+    for (index, length) in (0..81).flat_map(|index| {
+        [60_000, 100_000, 150_000, 200_000, 300_000, 500_000, 1_000_000, 2_000_000].map(|length| (index, length))
+    }) {
+        let op_seconds = [[1.0, 1.0 + gains[index % 3]], [1.0 + gains[index / 3 % 3], 1.0]];
+        let change_seconds = [changes[index / 9 % 3], changes[index / 27]];
+        let rivals = Rivals { op_seconds, change_seconds };
+        let round_trip: f64 = change_seconds.iter().sum();
+        if round_trip == 0.0 {
+            continue;
+        }
+        let run = |strategy| rivals.alternate(strategy, length, PAIRS);
+        let (decided, always, never) = (run(Strategy::Decided), run(Strategy::Always), run(Strategy::Never));
+        let better = always.seconds.min(never.seconds);
+        // The first phases of each mix are new.
+        let ratio = (decided.seconds - 2.0 * round_trip).max(0.0) / better;
+        let told =
+            || format!("{rivals:?}, phases of {length}: {} seconds, {} changes", decided.seconds, decided.changes);
+        assert!(ratio < 2.7, "{ratio} times the better of {} and {}: {}", always.seconds, never.seconds, told());
+        assert!(decided.changes <= 2 * PAIRS, "{}", told());
+        if 3.0 * never.seconds < always.seconds {
+            assert!(decided.changes <= 4, "{}", told());
+        }
+        (worst, sum, number) = (worst.max(ratio), sum + ratio, number + 1.0);
+    }
+    println!("{number} alternations cost {} times the better strategy in the mean, {worst} at most", sum / number);
+    assert!(sum / number < 1.5);
 }
 
 fn request() -> Request {
@@ -162,6 +309,28 @@ fn changes_wait_until_they_pay() {
     assert_eq!((many.after.buffer, many.after.filter), (many.before.buffer, many.before.filter), "they are given");
     let repaid = many.change_seconds / (many.before.seconds_per_op - many.after.seconds_per_op);
     assert!(!of(repaid / 100.0).is_change && of(100.0 * repaid).is_change, "{repaid}");
+}
+
+/// A mix that was met before is expected to pass: a change pays for the way back, too.
+#[test]
+fn changes_for_a_mix_that_passes_pay_for_the_way_back() {
+    let parsed: Policy = policy::parse("tiering:T=10").expect("a policy");
+    let tree = loaded(&parsed, Bytes(1 << 20), Bytes(ENTRIES * ENTRY_BYTES));
+    let filter = FILTER.parse().expect("a filter");
+    let present = Present { policy: &parsed, filter, shape: tree.shape(), occupancy: tree.occupancy() };
+    let request = Request { limits: Limits { buffer: Some(Bytes(1 << 20)), ..request().limits }, ..request() };
+    let mut monitor = Monitor::default();
+    let mut phase = |of: &dyn Fn(f64) -> Operations, number: u64| {
+        (0..number / 1_000).for_each(|_| monitor.observe(&of(1_000.0)));
+        decide(&monitor, &request, &present, &|| true).expect("there are operations").expect("there is memory")
+    };
+    let scanned = |number: f64| scans(number, 10.0);
+    let first = phase(&scanned, 100_000);
+    assert_eq!((first.expected, first.back_seconds), (first.operations, 0.0));
+    phase(&updates, 100_000);
+    let second = phase(&scanned, 60_000);
+    assert!(second.back_seconds > 0.0 && second.expected < 100_000.0, "{second:?}");
+    assert!(second.gain_seconds() < first.gain_seconds());
 }
 
 /// A search ends when it is told to.

@@ -1,5 +1,5 @@
-//! The rules of the planner (files 1 to 13, and 21) and of the agenda (14 to 20) as readable
-//! files: `tests/expectations/*.txt`, each a lesson with one tree.
+//! The rules of the planner (files 1 to 13, and 21) and of the agenda (14 to 20, and 22) as
+//! readable files: `tests/expectations/*.txt`, each a lesson with one tree.
 //!
 //! A line that begins with `> ` is a command; its result follows, indented: each compaction with
 //! its cause, then the tree. Comments begin with `#`. With `TAMARACK_REWRITE=1` in the environment
@@ -22,6 +22,7 @@
 //! | `request all`, `request a range` | somebody asks for a compaction; nothing ends |
 //! | `request a reshape` | a reshape begins; what is in its way ends |
 //! | `ingest only SIZE` | a run of this size from outside; nothing ends |
+//! | `reads repay N` | the levels down to level N are to become one run; nothing ends |
 //! | `pause`, `resume` | compactions are paused, and go on |
 //! | `rest` | nothing is written for a while; nothing ends |
 //! | `bounded by X` | a bound on space amplification from now on |
@@ -256,6 +257,14 @@ fn act(tree: &mut Tree<'_>, command: &str, name: &str, rest: &str, out: &mut Str
                 writeln!(out, "  nothing to do").expect("a string");
             }
             tell_decided(tree, out);
+        }
+        "reads" => {
+            tree.compact_for_reads(rest.trim_start_matches("repay ").parse().expect("a level"));
+            tell_decided(tree, out);
+            if tree.decided().is_empty() {
+                writeln!(out, "  {}", if tree.agenda().is_at_rest() { "nothing to do" } else { "has to wait" })
+                    .expect("a string");
+            }
         }
         "pause" => tree.pause_compactions(),
         "resume" => {

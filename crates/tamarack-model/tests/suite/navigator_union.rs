@@ -4,7 +4,9 @@
 use tamarack_model::cost::cache;
 use tamarack_model::design::Design;
 use tamarack_model::device::Device;
-use tamarack_model::navigator::union::{Bounds, Impossible, Limits, PricedDesign, Request, find, price};
+use tamarack_model::navigator::union::{
+    Bounds, Exploration, Impossible, Limits, PricedDesign, Request, explore, find, policies, price, price_with,
+};
 use tamarack_model::prediction::{Effort, Length, Question, Writes, predict_each};
 use tamarack_model::simulate::Pace;
 use tamarack_model::workload::Workload;
@@ -118,6 +120,33 @@ fn memory() {
     };
     let enough = Request { memory: Bytes((least * 1.5) as u64), ..request };
     assert!(least > 1e6 && find(&enough).is_ok(), "{least}");
+}
+
+/// What a search was chosen from: the answer's design is among it, sorted by time, all within the
+/// memory, those that break a bound as well; and one of them priced alone costs the same.
+#[test]
+fn explored_designs() {
+    let free = request(MIXES[4]);
+    let bounds = Bounds { update_writes: Some(4.0), ..Bounds::default() };
+    let request = Request { bounds, ..free };
+    let Exploration { answer, compared } = explore(&request);
+    let answer = answer.expect("a design");
+    assert_eq!((answer.compared, Ok(&answer)), (compared.len(), find(&request).as_ref()));
+    let is_best = |found: &&PricedDesign| {
+        (&found.policy, found.buffer, found.filter) == (&answer.best.policy, answer.best.buffer, answer.best.filter)
+    };
+    let best = compared.iter().find(is_best).expect("it was compared");
+    assert!(compared.is_sorted_by(|a, b| a.seconds_per_op <= b.seconds_per_op));
+    assert!(compared.iter().all(|found| found.split.cache >= 0.0));
+    assert!(compared.iter().any(|found| !bounds.are_kept(&found.prediction)));
+    for found in [best, &compared[0], &compared[compared.len() - 1]] {
+        assert_eq!(&price_with(&request, &found.policy, found.buffer, found.filter, Effort::Quick), found);
+    }
+    let in_full = price_with(&request, &best.policy, best.buffer, best.filter, Effort::Full);
+    assert_eq!(in_full, answer.best);
+    for policy in policies() {
+        assert!(compared.iter().any(|found| found.policy == policy), "{policy} was not compared");
+    }
 }
 
 /// Reads of a skewed workload are served by the cache, and the search knows it.

@@ -256,7 +256,7 @@ fn idle_iterators(load: &Load, thread: u64) -> Result<()> {
         for _ in 0..100 {
             load.db.put(key(random.below(2000)), load.value(&random, 4000))?;
         }
-        let mut scan = load.db.scan::<&[u8]>(..);
+        let mut scan = load.db.scan(..);
         assert!(scan.next_lent()?.is_some(), "an entry was put");
         open.push(scan);
     }

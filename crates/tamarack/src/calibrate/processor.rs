@@ -356,7 +356,7 @@ fn put_scattered(db: &Db, entries: u64, run: u64, at: u64) -> Result<()> {
 }
 
 fn count(db: &Db) -> Result<u64> {
-    let (mut scan, mut count) = (db.scan::<&[u8]>(..), 0);
+    let (mut scan, mut count) = (db.scan(..), 0);
     while let Some((_, value)) = scan.next_lent()? {
         black_box(value.first());
         count += 1;

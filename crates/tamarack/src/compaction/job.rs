@@ -25,6 +25,7 @@ use std::time::Duration;
 use tamarack_env::Env;
 use tamarack_model::agenda::RequestId;
 use tamarack_model::planner::Cause;
+use tamarack_model::tables::PART_TABLES;
 
 use crate::compaction::key_lists::KeyLists;
 use crate::compaction::output::{CompactionOutput, OutputContext};
@@ -233,7 +234,7 @@ impl Inputs {
             if let Some(buffer) = &self.buffer {
                 spans.extend(span_of(buffer)?);
             }
-            let found = split(&spans, range, parts, table_bytes.saturating_mul(PIECE_TABLES));
+            let found = split(&spans, range, parts, table_bytes.saturating_mul(PART_TABLES));
             pieces.extend(found.into_iter().map(|piece| {
                 let moved = piece.moved.iter().map(|index| slices[*index].clone()).collect();
                 (piece, moved)
@@ -257,10 +258,6 @@ impl Inputs {
         }
     }
 }
-
-/// Minimum size of a piece that copies, in tables: each piece costs reading a block twice per
-/// input, and temporary space.
-const PIECE_TABLES: u64 = 4;
 
 /// Returns the span of a memtable's keys; `None` if it is empty.
 fn span_of(buffer: &Arc<Memtable>) -> Result<Option<Span>> {

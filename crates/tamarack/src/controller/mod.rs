@@ -15,8 +15,12 @@
 //! compactions are paused.
 //!
 //! The worker sleeps for a second while there are operations, and up to a minute while there are
-//! none. A search takes some tenths of a second of its thread, which gives way to others. It ends
-//! early when the database is closed.
+//! none. What begins then wakes it: a sampled lookup or seek, which is one of 64, and a full
+//! memtable ring an alarm (`IdleAlarm`). A search takes some tenths of a second of its thread,
+//! which gives way to others. It ends early when the database is closed.
+//!
+//! Where the design stays, runs of the tree become one if reads repay that
+//! ([`tamarack_model::navigator::read_compaction`]).
 //!
 //! A crash between two steps of a change leaves a valid design, from which the controller of the
 //! next opening goes on.
@@ -24,6 +28,7 @@
 //! Tests: `tests/suite/controller.rs`.
 
 mod observed;
+mod reads;
 mod words;
 
 use std::collections::VecDeque;
@@ -37,6 +42,7 @@ use tamarack_model::Bytes;
 use tamarack_model::bound::SpaceBound;
 use tamarack_model::device::Device;
 use tamarack_model::navigator::controller::{Decision, Monitor, Present, decide, skew_of_hits};
+use tamarack_model::navigator::read_compaction::{ReadCompaction, ReadTree, Reads, read_compaction};
 use tamarack_model::navigator::union::{Bounds, Impossible, Limits, PricedDesign, Request};
 use tamarack_model::simulate;
 
@@ -53,6 +59,7 @@ use crate::tree::state::Tree;
 use crate::write::{CommitQueue, Reserve};
 
 use observed::Observed;
+use reads::RunsRead;
 
 /// The time between two looks at the counters, while there are operations.
 const LOOK: Duration = Duration::from_secs(1);
@@ -60,7 +67,11 @@ const LOOK: Duration = Duration::from_secs(1);
 /// The same after a long time without operations.
 const LOOK_MAX: Duration = Duration::from_secs(64);
 
-/// The same for designs at random.
+/// From this time on between looks, operations wake the worker. Those that begin earlier are
+/// noticed soon.
+const ALARM_MIN: Duration = Duration::from_secs(4);
+
+/// The same as [`LOOK`] for designs at random.
 const LOOK_AT_RANDOM: Duration = Duration::from_micros(300);
 
 /// Searches take at most one part in this many and one of the time.
@@ -132,6 +143,7 @@ struct ControllerState {
     seen: Option<[Observed; 2]>,
     /// The time between looks, as of late.
     pause: Duration,
+    looked_at: Duration,
     look_at: Duration,
     /// No search begins before.
     search_at: Duration,
@@ -154,6 +166,7 @@ impl Controller {
     /// # Panics
     /// If it is set already.
     pub(crate) fn set_worker(&self, worker: Arc<dyn Worker>) {
+        self.parts.tree.lookups.idle_alarm().set_worker(worker.clone());
         assert!(self.worker.set(worker).is_ok(), "the worker of the controller is set already");
     }
 
@@ -197,8 +210,17 @@ impl Controller {
         match decided {
             Ok(mut decision) => {
                 // A user may have changed the design meanwhile.
-                decision.is_change = decision.is_change && self.carry_out(&decision, present)?;
-                self.note(&decision);
+                let carried_out = decision.is_change.then(|| self.carry_out(&decision, present)).transpose();
+                // What has failed between two edits is a change as well, and is told.
+                let is_half_done =
+                    carried_out.is_err() && self.parts.redesign.present().is_some_and(|chosen| chosen != *present);
+                decision.is_change = is_half_done || matches!(carried_out, Ok(Some(true)));
+                let is_kept = carried_out.is_ok() && !decision.is_change;
+                let compaction = is_kept.then(|| self.compact_for_reads(&decision, present)).flatten();
+                if carried_out.is_ok() || is_half_done {
+                    self.note(&decision, compaction.as_ref());
+                }
+                carried_out?;
             }
             Err(impossible) => tracing::debug!(?impossible, "no design was found that could be compared"),
         }
@@ -256,6 +278,29 @@ impl Controller {
         decide(monitor, &request, &present, &|| !self.is_given_up.load(Ordering::Relaxed))
     }
 
+    /// Has runs compacted into one if reads repay it, in a tree whose design is still this one.
+    fn compact_for_reads(&self, decision: &Decision, present: &Chosen) -> Option<ReadCompaction> {
+        let RunsRead { shape, occupancy, fprs } = reads::runs(&self.parts.scheduler)?;
+        let PricedDesign { block_hits, lookup_hits, filter, work, .. } = &decision.before;
+        let reads = Reads {
+            workload: decision.workload,
+            operations: decision.expected,
+            hits: *block_hits,
+            lookup_hits: *lookup_hits,
+            filter: *filter,
+            entry_bytes: work.entry_bytes as u64,
+            block_bytes: self.settings.block_bytes,
+            device: self.with_measured_reads(self.settings.device),
+        };
+        let bound = self.settings.space_bound;
+        let tree = ReadTree { policy: &present.policy, shape: &shape, occupancy: &occupancy, fprs: &fprs, bound };
+        let compaction = read_compaction(&tree, &reads)?;
+        // The search has taken a while.
+        let is_same = self.parts.redesign.present().as_ref() == Some(present) && self.may_change();
+        let is_ordered = is_same && self.parts.scheduler.compact_for_reads(&occupancy, compaction.through);
+        is_ordered.then_some(compaction)
+    }
+
     /// The device with the latency of block reads as lookups have it, if enough of them were timed.
     fn with_measured_reads(&self, device: Device) -> Device {
         let latencies = self.parts.tree.lookups.latencies().get();
@@ -269,11 +314,13 @@ impl Controller {
     }
 
     /// Remembers a decision, and tells it.
-    fn note(&self, decision: &Decision) {
-        let stats = words::stats(decision, self.parts.env.now());
+    fn note(&self, decision: &Decision, compaction: Option<&ReadCompaction>) {
+        let stats = words::stats(decision, compaction, self.parts.env.now());
         let DecisionStats { policy, filter, reason, .. } = &stats;
         if decision.is_change {
             tracing::info!(%policy, %filter, %reason, "design changed");
+        } else if compaction.is_some() {
+            tracing::info!(%policy, %filter, %reason, "runs are to become one for reads");
         } else {
             tracing::debug!(%policy, %filter, %reason, "design kept");
         }
@@ -303,14 +350,18 @@ impl Controller {
         if env.random() % 3 == 0 {
             scheduler.request_reshape();
         }
-        redesign.choose(present, &next, "at random".to_owned()).map(drop)
+        if next == *present {
+            return Ok(());
+        }
+        let why = words::at_random(scheduler.decisions().last().map(String::as_str));
+        redesign.choose(present, &next, &words::line(present, &next, &why)).map(drop)
     }
 
     /// Returns false if the design has changed since it was looked at, so that nothing was done.
     fn carry_out(&self, decision: &Decision, present: &Chosen) -> Result<bool> {
         let PricedDesign { policy, buffer, filter, .. } = &decision.after;
         let next = Chosen { policy: policy.clone(), memtable_bytes: buffer.0, filter: *filter };
-        self.parts.redesign.choose(present, &next, words::line(decision))
+        self.parts.redesign.choose(present, &next, &words::line(present, &next, &words::reason(decision)))
     }
 }
 
@@ -323,6 +374,7 @@ impl Work for Controller {
         let mut state = self.state.lock();
         let Some(present) = redesign.present() else {
             *state = ControllerState::default();
+            self.parts.tree.lookups.idle_alarm().set(false);
             return Progress::Idle;
         };
         let now = env.now();
@@ -331,12 +383,18 @@ impl Work for Controller {
             drop(self.change_at_random(&present));
             return Progress::IdleUntil(now + LOOK_AT_RANDOM);
         }
+        let alarm = self.parts.tree.lookups.idle_alarm();
+        if state.pause >= ALARM_MIN && !alarm.is_set() {
+            // It has rung.
+            state.look_at = state.look_at.min(state.looked_at + LOOK);
+        }
         if now >= state.look_at {
             if let Err(error) = self.look(&mut state, &present) {
                 // It is decided anew when the next search is due.
                 tracing::warn!(%error, "a change of the design failed");
             }
-            state.look_at = now + state.pause;
+            (state.looked_at, state.look_at) = (now, now + state.pause);
+            alarm.set(state.pause >= ALARM_MIN);
         }
         Progress::IdleUntil(state.look_at)
     }

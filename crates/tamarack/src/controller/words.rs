@@ -4,17 +4,20 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use tamarack_model::navigator::controller::{Decision, GAIN_MIN};
-use tamarack_model::navigator::union::PricedDesign;
+use tamarack_model::navigator::read_compaction::ReadCompaction;
 
+use crate::redesign::Chosen;
 use crate::stats::DecisionStats;
 
 /// The decision for people and for machines.
-pub(super) fn stats(decision: &Decision, now: Duration) -> DecisionStats {
+pub(super) fn stats(decision: &Decision, compaction: Option<&ReadCompaction>, now: Duration) -> DecisionStats {
     let Decision { before, after, .. } = decision;
+    let compacted = compaction.map_or_else(String::new, |compaction| format!("; {}", one_run(compaction)));
     DecisionStats {
         at_seconds: now.as_secs_f64(),
         is_change: decision.is_change,
         operations: decision.operations as u64,
+        expected_operations: decision.expected as u64,
         policy_before: before.policy.to_string(),
         policy: after.policy.to_string(),
         filter_before: before.filter_specification.clone(),
@@ -24,20 +27,34 @@ pub(super) fn stats(decision: &Decision, now: Duration) -> DecisionStats {
         op_seconds_before: before.seconds_per_op,
         op_seconds: after.seconds_per_op,
         change_seconds: decision.change_seconds,
-        reason: reason(decision),
+        reason: reason(decision) + &compacted,
     }
 }
 
-/// The decision in one line, with the designs before and after it.
-pub(super) fn line(decision: &Decision) -> String {
-    let design = |design: &PricedDesign| {
-        let (policy, filter) = (&design.policy, &design.filter_specification);
-        format!("{policy}, {filter}, memtables of {}", design.buffer)
-    };
-    format!("{} → {}: {}", design(&decision.before), design(&decision.after), reason(decision))
+/// A compaction for reads in words.
+fn one_run(compaction: &ReadCompaction) -> String {
+    let ReadCompaction { through, runs, bytes, operations, gain_seconds, compaction_time } = compaction;
+    let levels = if *through == 1 { "level 1".to_owned() } else { format!("levels 1 to {through}") };
+    format!(
+        "the {runs} runs of {levels}, {:.1} MiB, are to become one in {compaction_time:.1} s, which saves {gain_seconds:.1} s in {operations:.0} operations",
+        bytes.as_f64() / f64::from(1 << 20),
+    )
 }
 
-fn reason(decision: &Decision) -> String {
+/// A change in one line: the designs before and after it, and why.
+pub(super) fn line(before: &Chosen, after: &Chosen, why: &str) -> String {
+    format!("{before} → {after}: {why}")
+}
+
+/// Why a change at random was made. `last` is the line of the change before, whose number it goes
+/// on from.
+pub(super) fn at_random(last: Option<&str>) -> String {
+    let number = last.and_then(|last| last.rsplit_once(' ')?.1.parse::<u64>().ok()).unwrap_or_default();
+    format!("at random, change {}", number + 1)
+}
+
+/// Why the decision is as it is.
+pub(super) fn reason(decision: &Decision) -> String {
     let Decision { workload, before, after, operations, change_seconds, .. } = decision;
     let mut words = String::new();
     let shares = [
@@ -57,17 +74,34 @@ fn reason(decision: &Decision) -> String {
     let (old, new) = (micros(before.seconds_per_op), micros(after.seconds_per_op));
     let saved = before.seconds_per_op - after.seconds_per_op;
     let _ = if decision.is_change {
-        let repaid = change_seconds / saved;
-        write!(words, "{new} an operation are predicted instead of {old}; the change takes {change_seconds:.1} s, ")
-            .and_then(|()| write!(words, "which {repaid:.0} operations repay"))
+        let back = way_back(decision);
+        let repaid = (change_seconds + decision.back_seconds) / saved;
+        write!(
+            words,
+            "{new} an operation are predicted instead of {old}; the change takes {change_seconds:.1} s{back}, "
+        )
+        .and_then(|()| write!(words, "which {repaid:.0} operations repay"))
     } else if saved < GAIN_MIN * before.seconds_per_op {
         write!(words, "{old} an operation are predicted, and {new} with the best design found: not worth a change")
     } else {
-        let gain = decision.gain_seconds();
-        write!(words, "the best design found takes {new} an operation instead of {old}, but a change takes ")
-            .and_then(|()| write!(words, "{change_seconds:.1} s, and would save {gain:.1} s so far"))
+        let (gain, expected) = (decision.gain_seconds(), decision.expected);
+        let back = way_back(decision);
+        write!(words, "the best design found takes {new} an operation instead of {old}, but a change takes ").and_then(
+            |()| {
+                let would = format!("and would save {gain:.1} s in the {expected:.0} operations that are expected");
+                write!(words, "{change_seconds:.1} s{back}, {would}")
+            },
+        )
     };
     words
+}
+
+/// What the way back takes, if there is one.
+fn way_back(decision: &Decision) -> String {
+    match decision.back_seconds {
+        0.0 => String::new(),
+        seconds => format!(" and the way back {seconds:.1} s"),
+    }
 }
 
 fn micros(seconds: f64) -> String {

@@ -24,7 +24,7 @@ use crate::tree::state::State;
 #[derive(Debug)]
 pub struct DecidingEntry {
     /// The deciding write.
-    #[expect(dead_code, reason = "transactions are to check their reads by it")]
+    #[expect(dead_code, reason = "for callers that compare versions; transactions do not need it")]
     pub sequence: Sequence,
     /// The value, or `None` if the key was deleted.
     pub value: Option<Value>,

@@ -24,6 +24,12 @@
 //! [`STEPS_UNTIL_ASKED`] steps. If it lends an entry and rests, it lends a copy;
 //! with a large entry it does not rest.
 //!
+//! # Seeking
+//!
+//! A seek narrows the range of what is left, from one end, and reads nothing: the next step of that
+//! end begins at its new bound, with the cursor that it had. So skipping costs one seek, like the
+//! first step. It never leads back: what was delivered or skipped is outside of the range.
+//!
 //! # Invariants
 //!
 //! * The two ends never deliver a key twice: when one end reaches the other's last key, the scan
@@ -42,8 +48,8 @@
 //!
 //! # Tests
 //!
-//! Random multi-version histories against a map, for all bounds, limits and random mixtures of both
-//! ends; a count of the sources made; failing sources and origins.
+//! Random multi-version histories against a map, for all bounds, limits, seeks and random mixtures
+//! of both ends; a count of the sources made; failing sources and origins.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -118,6 +124,9 @@ struct Open<O: Origin> {
     dir: Arc<Path>,
     front: End<O>,
     back: End<O>,
+    /// The cursors of ends that have sought since: the next ones that ends need. With the two
+    /// above, there are at most two.
+    spare: [End<O>; 2],
     /// The key and value that a resting scan lends.
     copy: Option<Box<(Vec<u8>, Vec<u8>)>>,
     /// Steps of cursors until the scan asks once more whether memory is short, or its limit
@@ -145,6 +154,7 @@ impl<O: Origin> Scan<O> {
                 dir,
                 front: None,
                 back: None,
+                spare: [None, None],
                 copy: None,
                 steps_until_asked: 0,
                 steps_planned: 0,
@@ -164,6 +174,20 @@ impl<O: Origin> Scan<O> {
             open.limit(entries);
         }
         self
+    }
+
+    /// Skips the entries below `from`, seen from the front.
+    pub fn seek(&mut self, from: Key) {
+        if self.open.as_mut().is_some_and(|open| !open.skip_below(from)) {
+            self.open = None;
+        }
+    }
+
+    /// Skips the entries at or above `to`, seen from the back.
+    pub fn seek_back(&mut self, to: Key) {
+        if self.open.as_mut().is_some_and(|open| !open.skip_from(to)) {
+            self.open = None;
+        }
     }
 
     /// Returns the next key and value from the front, lent until the next call; `None` at the end.
@@ -273,8 +297,61 @@ impl<O: Origin> Open<O> {
         let limit = self.remaining();
         self.copy = None;
         self.ask_after(1);
+        if let Some(mut spare) = self.spare.iter_mut().find_map(Option::take) {
+            spare.restart(&self.range);
+            return Ok(Some(spare));
+        }
         let source = self.origin.open(&self.range, limit)?;
         Ok(Some(Box::new(VisibleCursor::new(source, self.sequence, self.range.clone(), self.dir.clone()))))
+    }
+
+    /// Skips the entries below `from` that are left. Returns false if none is left then.
+    fn skip_below(&mut self, from: Key) -> bool {
+        let is_below_all = match &self.front {
+            Some(front) => *from <= *front.key(),
+            None => self.range.from.as_ref().is_some_and(|old| from <= *old),
+        };
+        if is_below_all {
+            return true;
+        }
+        if self.back.as_ref().is_some_and(|back| *from >= *back.key()) {
+            return false;
+        }
+        self.range.from = Some(from);
+        let front = self.front.take();
+        self.keep_spare(front);
+        if let Some(back) = &mut self.back {
+            back.narrow(&self.range);
+        }
+        true
+    }
+
+    /// Skips the entries from `to` on that are left. Returns false if none is left then.
+    fn skip_from(&mut self, to: Key) -> bool {
+        let is_above_all = match &self.back {
+            Some(back) => *to >= *back.key(),
+            None => self.range.to.as_ref().is_some_and(|old| to >= *old),
+        };
+        if is_above_all {
+            return true;
+        }
+        if self.front.as_ref().is_some_and(|front| *to <= *front.key()) {
+            return false;
+        }
+        self.range.to = Some(to);
+        let back = self.back.take();
+        self.keep_spare(back);
+        if let Some(front) = &mut self.front {
+            front.narrow(&self.range);
+        }
+        true
+    }
+
+    /// Keeps the cursor of an end that has sought, if it had one.
+    fn keep_spare(&mut self, cursor: End<O>) {
+        if cursor.is_some() {
+            *self.spare.iter_mut().find(|spare| spare.is_none()).expect("there are at most two cursors") = cursor;
+        }
     }
 
     /// Allows `entries` further entries, more than none, if the limit allows as many.
@@ -350,7 +427,7 @@ impl<O: Origin> Open<O> {
     #[inline(never)]
     fn pause(&mut self) {
         if self.is_limit_reached() {
-            (self.front, self.back) = (None, None);
+            (self.front, self.back, self.spare) = (None, None, [None, None]);
         } else {
             self.rest(0);
         }
@@ -387,6 +464,7 @@ impl<O: Origin> Open<O> {
         if let Some(back) = self.back.take() {
             self.range.to = Some(Key::from(back.key()));
         }
+        self.spare = [None, None];
         self.origin.release(copied_bytes);
     }
 }
@@ -403,6 +481,7 @@ mod tests {
     //! In any interleaving of the two ends, together they must deliver exactly what a map holds.
 
     use std::cell::Cell;
+    use std::collections::VecDeque;
     use std::io;
 
     use super::*;
@@ -567,6 +646,101 @@ mod tests {
             assert!(scan.next().is_none() && scan.next_back().is_none(), "seed {seed}: the scan has ended");
         }
         assert!(reached > 1000, "only {reached} limits were reached");
+    }
+
+    /// A scan that seeks, from either end and anywhere, also before it begins, behind its other end
+    /// and back to where it was, delivers what is left of a map, whether it rests or has a limit.
+    /// A seek opens nothing, and its next step uses the cursor that there is.
+    #[test]
+    fn scans_that_seek_agree_with_a_map() {
+        let (mut skipped, mut ended) = (0, 0);
+        for seed in 0..5000 {
+            let mut random = Random::new(seed);
+            let versions = random.versions(150);
+            let sequence = Sequence(random.below(versions.len() as u64 + 2));
+            let range = random_range(&mut random);
+            let mut expected: VecDeque<_> = visible(&versions, sequence, &range).into_iter().collect();
+            let per_mille = *random.pick(&[0, 0, 100, 1000]);
+            let (opened, released) = (Cell::new(0), Cell::new(0));
+            let at_times = std::cell::RefCell::new(Random::new(!seed));
+            let origin =
+                ShortAtTimes { versions: &versions, random: at_times, per_mille, opened: &opened, released: &released };
+            let mut scan = Scan::new(origin, sequence, range.clone(), dir());
+            if random.one_in(4) {
+                let limit = random.below(20) as usize;
+                scan = scan.limit(limit);
+                // What the limit leaves depends on the ends that are used.
+                expected = limited(scan, &mut random, expected, limit, seed);
+                assert!(expected.len() <= limit, "seed {seed}");
+                continue;
+            }
+            loop {
+                if random.one_in(3) {
+                    let before = (opened.get(), expected.len());
+                    seek(&mut scan, &mut random, &mut expected);
+                    assert_eq!(opened.get(), before.0, "seed {seed}: a seek opens nothing");
+                    skipped += before.1 - expected.len();
+                }
+                let is_backward = random.below(2) == 1;
+                let wanted = if is_backward { expected.pop_back() } else { expected.pop_front() };
+                let found = step(&mut scan, is_backward, random.below(2) == 0);
+                assert_eq!(found.unwrap(), wanted, "seed {seed}, {range:?}");
+                if wanted.is_none() {
+                    ended += 1;
+                    break;
+                }
+            }
+            assert!(scan.next().is_none() && scan.next_back().is_none(), "seed {seed}: the scan has ended");
+            seek(&mut scan, &mut random, &mut expected);
+            assert!(scan.next().is_none(), "seed {seed}: no seek leads back");
+            assert!(released.get() > 0 || opened.get() <= 2, "seed {seed}: {} cursors for two ends", opened.get());
+        }
+        assert!(skipped > 5000 && ended > 1000, "{skipped} skipped, {ended} ended");
+    }
+
+    /// Seeks with a random key, from a random end, in the scan and in what is expected of it.
+    fn seek<O: Origin>(scan: &mut Scan<O>, random: &mut Random, expected: &mut VecDeque<(Vec<u8>, Vec<u8>)>) {
+        let key = random.key();
+        if random.one_in(2) {
+            scan.seek(Key::from(&*key));
+            while expected.front().is_some_and(|(front, _)| *front < key) {
+                expected.pop_front();
+            }
+        } else {
+            scan.seek_back(Key::from(&*key));
+            while expected.back().is_some_and(|(back, _)| *back >= key) {
+                expected.pop_back();
+            }
+        }
+    }
+
+    /// Steps and seeks in a scan with a limit, until it ends; returns the entries that it
+    /// delivered.
+    fn limited<O: Origin>(
+        mut scan: Scan<O>,
+        random: &mut Random,
+        mut expected: VecDeque<(Vec<u8>, Vec<u8>)>,
+        limit: usize,
+        seed: u64,
+    ) -> VecDeque<(Vec<u8>, Vec<u8>)> {
+        let mut delivered = VecDeque::new();
+        loop {
+            if random.one_in(3) {
+                seek(&mut scan, random, &mut expected);
+            }
+            let is_backward = random.below(2) == 1;
+            let wanted = match (delivered.len() == limit, is_backward) {
+                (true, _) => None,
+                (false, true) => expected.pop_back(),
+                (false, false) => expected.pop_front(),
+            };
+            let found = step(&mut scan, is_backward, random.below(2) == 0);
+            assert_eq!(found.unwrap(), wanted, "seed {seed}, limit {limit}");
+            match wanted {
+                Some(entry) => delivered.push_back(entry),
+                None => return delivered,
+            }
+        }
     }
 
     /// A scan with cursors, whichever end they are of, rests soon after memory has become short,

@@ -6,15 +6,15 @@
 //! rests (see [`crate::read::scan`]).
 
 use std::fmt;
-use std::ops::RangeBounds;
 use std::path::Path;
 use std::sync::Arc;
 
 use crate::database::Registration;
 use crate::entry::{Query, Sequence};
 use crate::error::{Error, Result};
-use crate::format::key_range::KeyRange;
+use crate::format::key_range::{Key, KeyRange, key_after};
 use crate::memory::{Account, Charge, MemoryPart};
+use crate::read::bounds::{KeyBounds, range_within};
 use crate::read::scan::{self, Origin};
 use crate::read::state_source::StateSource;
 use crate::read::value::Value;
@@ -50,7 +50,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// As [`Snapshot::get`].
-    pub fn contains(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+    pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         let query = Query::new(key.as_ref(), self.registered.sequence());
         let RegisteredSequence { tree, .. } = &self.registered;
         let found = get::contains(&tree.pin(), &self.dir, query, &tree.lookups);
@@ -70,13 +70,104 @@ impl Snapshot {
 
     /// Returns a double-ended iterator over the keys in `range` and their values, in the order of
     /// keys. If a table cannot be read, an item is that error, and the last one.
-    pub fn scan<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Scan {
-        self.clone().into_scan(KeyRange::within(range))
+    pub fn scan(&self, range: impl KeyBounds) -> Scan {
+        self.clone().into_scan(range_within(&range))
     }
 
     /// As [`Snapshot::scan`], over the keys that begin with `prefix`.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Scan {
         self.clone().into_scan(KeyRange::with_prefix(prefix.as_ref()))
+    }
+
+    /// Returns an iterator over all entries: [`Snapshot::scan`] of `..`.
+    ///
+    /// ```
+    /// # let advanced = tamarack::AdvancedOptions::new().env(tamarack::MemoryEnv::new(1));
+    /// # let db = tamarack::Options::new().advanced(advanced).open("/prices")?;
+    /// db.put("maple", "12.50")?;
+    /// let snapshot = db.snapshot();
+    /// db.put("oak", "9.80")?;
+    /// assert_eq!((snapshot.iter().count(), db.iter().count()), (1, 2));
+    /// # Ok::<(), tamarack::Error>(())
+    /// ```
+    pub fn iter(&self) -> Scan {
+        self.scan(..)
+    }
+
+    /// Returns the first key and its value, or `None` if the database was empty.
+    ///
+    /// ```
+    /// # let advanced = tamarack::AdvancedOptions::new().env(tamarack::MemoryEnv::new(1));
+    /// # let db = tamarack::Options::new().advanced(advanced).open("/prices")?;
+    /// db.put("maple", "12.50")?;
+    /// let snapshot = db.snapshot();
+    /// db.put("elm", "7.20")?;
+    /// assert_eq!(snapshot.first_key_value()?, Some((b"maple".to_vec(), b"12.50".to_vec())));
+    /// # Ok::<(), tamarack::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Snapshot::get`].
+    pub fn first_key_value(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        self.iter().limit(1).next().transpose()
+    }
+
+    /// Returns the last key and its value, or `None` if the database was empty.
+    ///
+    /// ```
+    /// # let advanced = tamarack::AdvancedOptions::new().env(tamarack::MemoryEnv::new(1));
+    /// # let db = tamarack::Options::new().advanced(advanced).open("/prices")?;
+    /// db.put("maple", "12.50")?;
+    /// let snapshot = db.snapshot();
+    /// db.put("oak", "9.80")?;
+    /// assert_eq!(snapshot.last_key_value()?, Some((b"maple".to_vec(), b"12.50".to_vec())));
+    /// # Ok::<(), tamarack::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Snapshot::get`].
+    pub fn last_key_value(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        self.iter().limit(1).next_back().transpose()
+    }
+
+    /// Returns true if no key had a value. Costs a scan to the first entry.
+    ///
+    /// ```
+    /// # let advanced = tamarack::AdvancedOptions::new().env(tamarack::MemoryEnv::new(1));
+    /// # let db = tamarack::Options::new().advanced(advanced).open("/prices")?;
+    /// let snapshot = db.snapshot();
+    /// db.put("maple", "12.50")?;
+    /// assert!(snapshot.is_empty()? && !db.is_empty()?);
+    /// # Ok::<(), tamarack::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Snapshot::get`].
+    pub fn is_empty(&self) -> Result<bool> {
+        Ok(self.iter().limit(1).next_lent()?.is_none())
+    }
+
+    /// Returns the number of keys that had a value, exactly. **Scans all entries**:
+    /// [`Db::approximate_len`](crate::Db::approximate_len) reads nothing.
+    ///
+    /// ```
+    /// # let advanced = tamarack::AdvancedOptions::new().env(tamarack::MemoryEnv::new(1));
+    /// # let db = tamarack::Options::new().advanced(advanced).open("/prices")?;
+    /// db.put("maple", "12.50")?;
+    /// let snapshot = db.snapshot();
+    /// db.put("oak", "9.80")?;
+    /// assert_eq!((snapshot.len()?, db.len()?), (1, 2));
+    /// # Ok::<(), tamarack::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Snapshot::get`].
+    pub fn len(&self) -> Result<u64> {
+        let (mut scan, mut count) = (self.iter(), 0);
+        while scan.next_lent()?.is_some() {
+            count += 1;
+        }
+        Ok(count)
     }
 
     /// Makes the snapshot that of a scan.
@@ -89,6 +180,15 @@ impl Snapshot {
             range,
             dir,
         ))
+    }
+}
+
+impl IntoIterator for &Snapshot {
+    type Item = Result<(Vec<u8>, Vec<u8>)>;
+    type IntoIter = Scan;
+
+    fn into_iter(self) -> Scan {
+        self.iter()
     }
 }
 
@@ -143,12 +243,95 @@ impl Scan {
     /// }
     /// let keys = db.scan("b"..).limit(2).map(|entry| Ok(entry?.0));
     /// assert_eq!(keys.collect::<tamarack::Result<Vec<_>>>()?, [b"b", b"c"]);
-    /// let last = db.scan::<&str>(..).limit(1).next_back().transpose()?;
+    /// let last = db.scan(..).limit(1).next_back().transpose()?;
     /// assert_eq!(last.map(|(key, _)| key), Some(b"d".to_vec()));
     /// # Ok::<(), tamarack::Error>(())
     /// ```
     pub fn limit(self, entries: usize) -> Self {
         Self(self.0.limit(entries))
+    }
+
+    /// Moves the front to `key`: of the entries that are left, the next one from the front is the
+    /// first at or after `key`. Entries before it are skipped, also for the back. Never leads back:
+    /// a `key` at or before the last entry from the front has no effect, nor has one after the end.
+    ///
+    /// Reads nothing; the next step costs a seek, as the first one did. Uses: a join of two
+    /// scans, or the first key of each group of keys.
+    ///
+    /// ```
+    /// # let advanced = tamarack::AdvancedOptions::new().env(tamarack::MemoryEnv::new(1));
+    /// # let db = tamarack::Options::new().advanced(advanced).open("/seeking")?;
+    /// for key in ["elm:1", "elm:2", "oak:1", "oak:2", "oak:3"] {
+    ///     db.put(key, "")?;
+    /// }
+    /// // The first key of each group.
+    /// let (mut scan, mut firsts) = (db.iter(), Vec::new());
+    /// while let Some((key, _)) = scan.next().transpose()? {
+    ///     scan.seek([&key[..4], &[255]].concat());
+    ///     firsts.push(key);
+    /// }
+    /// assert_eq!(firsts, [b"elm:1", b"oak:1"]);
+    /// # Ok::<(), tamarack::Error>(())
+    /// ```
+    pub fn seek(&mut self, key: impl AsRef<[u8]>) {
+        self.0.seek(Key::from(key.as_ref()));
+    }
+
+    /// Moves the back to `key`: of the entries that are left, the next one from the back is the
+    /// last at or before `key`. Otherwise as [`Scan::seek`].
+    ///
+    /// ```
+    /// # let advanced = tamarack::AdvancedOptions::new().env(tamarack::MemoryEnv::new(1));
+    /// # let db = tamarack::Options::new().advanced(advanced).open("/seeking")?;
+    /// for key in ["ash", "elm", "oak"] {
+    ///     db.put(key, "")?;
+    /// }
+    /// let mut scan = db.iter();
+    /// scan.seek_back("fir");
+    /// assert_eq!(scan.next_back().transpose()?.map(|(key, _)| key), Some(b"elm".to_vec()));
+    /// # Ok::<(), tamarack::Error>(())
+    /// ```
+    pub fn seek_back(&mut self, key: impl AsRef<[u8]>) {
+        self.0.seek_back(key_after(key.as_ref()));
+    }
+
+    /// Skips the entries up to and including `key`: `key` is the last one of a page, and the scan
+    /// goes on with the next page.
+    ///
+    /// ```
+    /// # let advanced = tamarack::AdvancedOptions::new().env(tamarack::MemoryEnv::new(1));
+    /// # let db = tamarack::Options::new().advanced(advanced).open("/paging")?;
+    /// for key in ["elm:1", "elm:2", "elm:3", "oak:1"] {
+    ///     db.put(key, "")?;
+    /// }
+    /// let page = db.prefix("elm:").limit(2).collect::<tamarack::Result<Vec<_>>>()?;
+    /// let (last, _) = page.last().expect("a full page");
+    /// let next = db.prefix("elm:").after(last).limit(2).collect::<tamarack::Result<Vec<_>>>()?;
+    /// assert_eq!((page.len(), next.len(), &next[0].0[..]), (2, 1, &b"elm:3"[..]));
+    /// # Ok::<(), tamarack::Error>(())
+    /// ```
+    pub fn after(mut self, key: impl AsRef<[u8]>) -> Self {
+        self.0.seek(key_after(key.as_ref()));
+        self
+    }
+
+    /// Skips the entries from `key` on, itself included: as [`Scan::after`], for pages from the
+    /// back.
+    ///
+    /// ```
+    /// # let advanced = tamarack::AdvancedOptions::new().env(tamarack::MemoryEnv::new(1));
+    /// # let db = tamarack::Options::new().advanced(advanced).open("/paging")?;
+    /// for key in ["elm:1", "elm:2", "elm:3"] {
+    ///     db.put(key, "")?;
+    /// }
+    /// let page = db.prefix("elm:").before("elm:3").limit(5).rev();
+    /// let keys = page.map(|entry| Ok(entry?.0)).collect::<tamarack::Result<Vec<_>>>()?;
+    /// assert_eq!(keys, [b"elm:2", b"elm:1"]);
+    /// # Ok::<(), tamarack::Error>(())
+    /// ```
+    pub fn before(mut self, key: impl AsRef<[u8]>) -> Self {
+        self.0.seek_back(Key::from(key.as_ref()));
+        self
     }
 
     /// Returns the next key and its value, lent until the next call; `None` at the end. Copies no
@@ -338,7 +521,7 @@ mod tests {
         let turns = || storage.large_reads().begun_and_ended();
         for backwards in [false, true] {
             let (before, reads_before) = (turns().0, storage.counters().of(Reader::Scan).reads.get());
-            let mut scan = db.scan::<&[u8]>(..);
+            let mut scan = db.scan(..);
             for number in 0..RUNS * ENTRIES {
                 assert!(if backwards { scan.next_back() } else { scan.next() }.is_some_and(|next| next.is_ok()));
                 let (begun, ended) = turns();
@@ -352,7 +535,7 @@ mod tests {
             assert!(turns().0 >= before + (RUNS * (ENTRIES - 1)) as u64, "steps into other blocks take turns");
         }
         for failing in 0..RUNS as u64 {
-            let mut scan = db.scan::<&[u8]>(..);
+            let mut scan = db.scan(..);
             env.inject(
                 Fault::new(Failure::Io).kind(CallKind::Read).from_call(env.calls_made() + 1 + failing).forever(),
             );

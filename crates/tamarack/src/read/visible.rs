@@ -132,6 +132,18 @@ impl<S: Source> VisibleCursor<S> {
         Ok(found)
     }
 
+    /// Narrows the range from now on; the position stays. `range` must be within the present one.
+    pub fn narrow(&mut self, range: &KeyRange) {
+        self.range.clone_from(range);
+    }
+
+    /// Narrows the range, and makes the cursor unpositioned: the next step begins at an end of
+    /// `range`, which must be within the present one.
+    pub fn restart(&mut self, range: &KeyRange) {
+        self.narrow(range);
+        self.position = CursorPosition::Unpositioned;
+    }
+
     /// Returns the key at the cursor.
     ///
     /// # Panics

@@ -72,7 +72,7 @@ impl Examination {
     /// tables that were read and their total.
     ///
     /// # Errors
-    /// [`Error::Locked`] if it is open; [`Error::InvalidArgument`] if there is none;
+    /// [`Error::Locked`] if it is open; [`Error::NotFound`] if there is none;
     /// [`Error::Unsupported`] if a newer version wrote the manifest or the WAL; [`Error::Io`] if
     /// these cannot be read. Faults of tables are part of the report.
     pub(crate) fn of(

@@ -143,6 +143,14 @@ statistics! {
         /// Commit groups since opening; each is one write to the WAL.
         commit_groups: u64, "commit groups";
 
+        /// Transactions with writes that were committed since opening, those of
+        /// [`crate::Db::transact`] and its relatives included.
+        transactions_committed: u64, "transactions";
+
+        /// Commits of transactions that were refused since opening because of a conflict
+        /// ([`crate::Error::Conflict`]), each attempt counted.
+        transaction_conflicts: u64, "transactions";
+
         /// Memtables flushed since opening.
         flushes: u64, "memtables";
 

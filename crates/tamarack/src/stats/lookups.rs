@@ -29,6 +29,7 @@ use tamarack_env::sync::{Mutex, Rank};
 use tamarack_env::{Env, Worker};
 
 use super::Counter;
+use super::idle::IdleAlarm;
 use super::latency::{Latencies, LookupKind};
 use super::number::Number;
 use super::samples::{Lately, Sampler, sampled_lately};
@@ -228,6 +229,7 @@ struct Shared {
     wake_at: AtomicU64,
     watcher: OnceLock<Arc<dyn Worker>>,
     latencies: Latencies,
+    idle: IdleAlarm,
 }
 
 impl std::fmt::Debug for Shared {
@@ -285,7 +287,8 @@ impl LookupCounters {
         let (collected, sampled) = (Mutex::new(Rank::LookupCounters, Collected::default()), Counter::default());
         let (past_memtables, latencies) = (Lately::default(), Latencies::default());
         let (wake_at, watcher) = (AtomicU64::new(u64::MAX), OnceLock::new());
-        Self(Arc::new(Shared { env, collected, sampled, past_memtables, wake_at, watcher, latencies }))
+        let idle = IdleAlarm::default();
+        Self(Arc::new(Shared { env, collected, sampled, past_memtables, wake_at, watcher, latencies, idle }))
     }
 
     /// Sets the worker that [`Self::wake_at`] wakes.
@@ -363,9 +366,15 @@ impl LookupCounters {
         self.0.env.now()
     }
 
-    /// Adds the latency of a sampled operation.
+    /// Adds the latency of a sampled operation, and rings the [alarm](Self::idle_alarm).
     pub fn note_latency(&self, kind: LookupKind, began: Duration) {
         self.0.latencies.note(kind, self.now().saturating_sub(began));
+        self.0.idle.ring();
+    }
+
+    /// Returns the alarm that sampled lookups, seeks and full memtables ring.
+    pub fn idle_alarm(&self) -> &IdleAlarm {
+        &self.0.idle
     }
 
     /// Returns the latencies of sampled lookups.

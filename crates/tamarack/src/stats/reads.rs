@@ -61,7 +61,7 @@ statistics! {
     /// Reads from tables since the database was opened, by reader.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
     pub struct ReadStats {
-        /// Reads of [`crate::Db::get`] and [`crate::Db::contains`].
+        /// Reads of [`crate::Db::get`] and [`crate::Db::contains_key`].
         gets: ReaderStats;
 
         /// Reads of [`crate::Db::multi_get`].

@@ -48,12 +48,16 @@ statistics! {
 
         /// Metadata of tables.
         tables_bytes: u64, "bytes";
+
+        /// Transactions: what they have read and written, and the keys that were written while they
+        /// are active.
+        transactions_bytes: u64, "bytes";
     }
 }
 
 impl MemoryStats {
     /// Returns the parts of the total, by name, in bytes.
-    pub fn parts(&self) -> [(&'static str, u64); 9] {
+    pub fn parts(&self) -> [(&'static str, u64); 10] {
         [
             ("memtables", self.memtables_bytes),
             ("cache", self.cache_bytes),
@@ -64,6 +68,7 @@ impl MemoryStats {
             ("pinned", self.pinned_bytes),
             ("wal", self.wal_bytes),
             ("tables", self.tables_bytes),
+            ("transactions", self.transactions_bytes),
         ]
     }
 }

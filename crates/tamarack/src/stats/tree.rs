@@ -14,8 +14,12 @@ statistics! {
         /// Whether the design was changed.
         is_change: bool;
 
-        /// Operations of the present phase of the workload; as many are expected to come.
+        /// Operations of the present phase of the workload so far; or, if the decision is for
+        /// several mixes that alternate, of one phase of each.
         operations: u64, "operations";
+
+        /// Operations that were expected to come.
+        expected_operations: u64, "operations";
 
         /// Policy before.
         policy_before: String;

@@ -24,6 +24,7 @@ mod behind;
 mod blocks;
 mod builder;
 mod cursor;
+mod extent;
 pub mod filter;
 mod filter_answer;
 mod filter_slots;

@@ -34,6 +34,10 @@ pub mod occupancy;
 
 pub mod version;
 
+mod extent;
+
+mod filter_fpr;
+
 pub mod run;
 
 pub mod design;

@@ -19,6 +19,10 @@ pub const VALUE_BYTES_MAX: u64 = 1 << 30;
 /// let mut batch = tamarack::Batch::new();
 /// batch.put("from", "90").put("to", "110").delete("pending");
 /// assert_eq!(batch.len(), 3);
+///
+/// let prices: tamarack::Batch = [("maple", "12.50"), ("oak", "9.80")].into_iter().collect();
+/// batch.extend(vec![("elm", "7.20")]);
+/// assert_eq!((prices.len(), batch.len()), (2, 4));
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
@@ -67,6 +71,15 @@ impl Batch {
         *self = Self { body: std::mem::take(&mut self.body), ..Self::default() };
     }
 
+    /// The entries, with sequence numbers from `first`.
+    fn decoded(&self, first: Sequence) -> impl Iterator<Item = Entry<'_>> {
+        Entries::new(&self.body, first).map(|entry| {
+            let (tree, entry) = entry.expect("a batch holds what its own methods encoded");
+            debug_assert_eq!(tree, TreeId::DEFAULT, "there is one tree");
+            entry
+        })
+    }
+
     fn push(&mut self, kind: EntryKind, key: &[u8], value: &[u8]) -> &mut Self {
         put_entry(&mut self.body, TreeId::DEFAULT, kind, key, value);
         self.entries = self.entries.checked_add(1).expect("a batch holds fewer than 2^32 writes");
@@ -75,6 +88,24 @@ impl Batch {
         self.longest_key_bytes = self.longest_key_bytes.max(key.len());
         self.longest_value_bytes = self.longest_value_bytes.max(value.len());
         self
+    }
+}
+
+/// Puts each key with its value, in this order.
+impl<K: AsRef<[u8]>, V: AsRef<[u8]>> Extend<(K, V)> for Batch {
+    fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, entries: I) {
+        for (key, value) in entries {
+            self.put(key, value);
+        }
+    }
+}
+
+/// Creates a batch that puts each key with its value, in this order.
+impl<K: AsRef<[u8]>, V: AsRef<[u8]>> FromIterator<(K, V)> for Batch {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
+        let mut batch = Self::new();
+        batch.extend(entries);
+        batch
     }
 }
 
@@ -147,6 +178,14 @@ impl Write<'_> {
         }
     }
 
+    /// Calls `visit` with the key of each entry, in their order.
+    pub fn for_each_key(&self, mut visit: impl FnMut(&[u8])) {
+        match self {
+            Self::One { key, .. } => visit(key),
+            Self::Many(batch) => batch.decoded(Sequence::ZERO).for_each(|entry| visit(entry.key)),
+        }
+    }
+
     /// Appends the entries in the WAL's encoding.
     pub fn encode(&self, group: &mut Group) {
         match self {
@@ -159,13 +198,7 @@ impl Write<'_> {
     pub fn apply(&self, first: Sequence, memtable: &Memtable) {
         match *self {
             Self::One { kind, key, value } => memtable.insert(Entry { key, sequence: first, kind, value }),
-            Self::Many(batch) => {
-                for entry in Entries::new(&batch.body, first) {
-                    let (tree, entry) = entry.expect("a batch holds what its own methods encoded");
-                    debug_assert_eq!(tree, TreeId::DEFAULT, "there is one tree");
-                    memtable.insert(entry);
-                }
-            }
+            Self::Many(batch) => batch.decoded(first).for_each(|entry| memtable.insert(entry)),
         }
     }
 }

@@ -35,6 +35,8 @@
 //!   waits for a flush, and writers wait with it. If it is unknown whether the run is durable, no
 //!   group may get its sequence numbers: writing has ended before the lead is given up.
 //! * Before a sync the leader gives recent writers a little time to join; see `gather`.
+//! * While transactions are active, the keys of each member are noted in the commit window, and a
+//!   transaction is compared with them before it joins; see `transactions`.
 //!
 //! # Costs
 //!
@@ -59,14 +61,17 @@ use crate::events::Event;
 use crate::format::group;
 use crate::memory::{Budget, Charge, MemoryPart};
 use crate::memtable::Memtable;
-use crate::mistake::{self, Mistake};
 use crate::stats::Counters;
 use crate::tree::state::Tree;
 use crate::wal::{Position, Wal};
-use crate::write::batch::{Batch, Write};
+use crate::write::batch::{Batch, VALUE_BYTES_MAX, Write};
 use crate::write::interval::IntervalSync;
 use crate::write::reserve::Reserve;
 use crate::write::throttle::Throttle;
+use crate::write::window::{CommitWindow, Validation};
+
+mod runs;
+mod transactions;
 
 /// When a write is acknowledged, and which failures it then survives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -123,6 +128,13 @@ pub struct CommitQueue {
     /// State of the leader. Its holder may append to the WAL and rotate the memtable.
     lead: Mutex<Lead>,
     publisher: Mutex<Publisher>,
+    /// The ticket of the last group that was published: all groups up to it are visible, or have
+    /// failed. Changed by the publisher alone, after the visible sequence.
+    published: AtomicU64,
+    /// Signalled when more is published and somebody waits for it.
+    published_changed: Condvar,
+    /// Signalled when a run was installed, or was not.
+    run_ended: Condvar,
     /// Bounds the memory of large writes in progress.
     admission: Arc<Admission>,
     interval: Arc<IntervalSync>,
@@ -144,6 +156,10 @@ struct JoinQueue {
     sync_time: Duration,
     /// Charge for the groups' bytes, as of the last one.
     charge: Charge,
+    /// What transactions are validated against.
+    window: CommitWindow,
+    /// Runs that are being installed: transactions join once there is none.
+    runs_beginning: u32,
 }
 
 /// The group that is forming.
@@ -168,12 +184,16 @@ struct Lead {
     filled_bytes: u64,
     /// The number of the next group, for the publisher.
     number: u64,
+    /// The ticket of the last group.
+    ticket: u64,
     /// Where the WAL ended when a group last had the free space queried.
     looked: Position,
 }
 
 /// One commit group, as its members share it.
 struct Group {
+    /// Its place in the order in which groups form. An ingested run has that of the group before.
+    ticket: u64,
     phase: AtomicU32,
     /// Members that have not applied their entries yet.
     unapplied: AtomicU32,
@@ -211,6 +231,8 @@ struct Publisher {
     next: u64,
     /// Groups from `next` on, by their distance to it; `None` until applied.
     applied: VecDeque<Option<Arc<Group>>>,
+    /// Threads that wait until a ticket is published.
+    waiting: u32,
 }
 
 impl CommitQueue {
@@ -228,6 +250,10 @@ impl CommitQueue {
         let memtable = tree.pin().active.clone();
         let filled_bytes = memtable.raw_bytes();
         let charge = Charge::to(memtable.account(), MemoryPart::Wal, 0);
+        let window = CommitWindow::new(
+            settings.budget.commit_window_bytes_max(),
+            Charge::to(memtable.account(), MemoryPart::Transactions, 0),
+        );
         let database = tree.database.clone();
         let looked = wal.end();
         Self {
@@ -242,16 +268,24 @@ impl CommitQueue {
             queue: Mutex::new(
                 Rank::CommitQueue,
                 JoinQueue {
-                    forming: Forming::new(group::Group::new()),
+                    forming: Forming::new(group::Group::new(), 1),
                     led: false,
                     spare: None,
                     writers: 0,
                     sync_time: Duration::ZERO,
                     charge,
+                    window,
+                    runs_beginning: 0,
                 },
             ),
-            lead: Mutex::new(Rank::CommitLead, Lead { next: last.next(), memtable, filled_bytes, number: 0, looked }),
-            publisher: Mutex::new(Rank::CommitPublisher, Publisher { next: 0, applied: VecDeque::new() }),
+            lead: Mutex::new(
+                Rank::CommitLead,
+                Lead { next: last.next(), memtable, filled_bytes, number: 0, ticket: 0, looked },
+            ),
+            publisher: Mutex::new(Rank::CommitPublisher, Publisher { next: 0, applied: VecDeque::new(), waiting: 0 }),
+            published: AtomicU64::new(0),
+            published_changed: Condvar::new(),
+            run_ended: Condvar::new(),
             interval,
             stalled: AtomicU32::new(0),
         }
@@ -265,6 +299,16 @@ impl CommitQueue {
     /// and a retry can succeed), or if writers are stopped and flushes fail; [`Error::Stopped`] if
     /// writing has ended.
     pub fn commit(&self, write: Write<'_>, durability: Durability) -> Result<()> {
+        self.commit_if(write, durability, None)
+    }
+
+    /// Commits `write` as [`CommitQueue::commit`] does, if it passes a validation.
+    fn commit_if(
+        &self,
+        write: Write<'_>,
+        durability: Durability,
+        mut validation: Option<&mut Validation<'_>>,
+    ) -> Result<()> {
         write.check(self.settings.write_bytes_max)?;
         self.database.health.check_running()?;
         if write.entries() == 0 {
@@ -285,10 +329,14 @@ impl CommitQueue {
             };
             allowed.inspect_err(|_| self.flush_deletes())?;
         }
+        if let Some(validation) = &mut validation {
+            while !self.validate(self.queue.lock(), validation)?.1 {}
+        }
         self.delay(write.raw_bytes());
         let _admitted = self.admission.admit(write.raw_bytes());
         self.wait_for_space(write.raw_bytes())?;
-        self.take_through(|forming| write.encode(&mut forming.bytes), &write, durability == Durability::Sync)?;
+        let sync = durability == Durability::Sync;
+        self.take_through(validation, |forming| write.encode(&mut forming.bytes), &write, sync)?;
         if let Durability::Interval(at_most) = durability {
             self.interval.sync_within(at_most);
         }
@@ -308,6 +356,11 @@ impl CommitQueue {
         }
     }
 
+    /// Returns the maximum size of a batch with several writes, in raw bytes.
+    pub fn batch_bytes_max(&self) -> u64 {
+        self.settings.write_bytes_max.min(VALUE_BYTES_MAX)
+    }
+
     /// Returns an error if a key, a value or the batch is too large.
     pub fn check(&self, write: &Write<'_>) -> Result<()> {
         write.check(self.settings.write_bytes_max)
@@ -316,71 +369,6 @@ impl CommitQueue {
     /// Returns the raw bytes written since the last rotation of the memtable.
     pub fn filled_bytes(&self) -> u64 {
         self.lead.lock().filled_bytes
-    }
-
-    /// Installs `run`, which has so many entries, as the youngest of the tree, between two groups.
-    /// As a batch would, it takes as many sequence numbers as it has entries; all of its entries
-    /// get the last of these. So everything acknowledged before is older, and later writes are
-    /// younger.
-    ///
-    /// Writers are stopped meanwhile: the memtable is rotated, and its flush is waited for. So
-    /// memtables should have been flushed right before. While the flush runs, `end` gives the run
-    /// its sequence number; then `install` commits the edit. The run is durable then, and this
-    /// makes it visible. If that is unknown, writing ends before another group is written. Returns
-    /// what `install` does, and how long writers were stopped.
-    ///
-    /// # Errors
-    /// As [`CommitQueue::rotate_memtable`], `end` and `install`; nothing has changed, unless the
-    /// error is [`Error::Stopped`].
-    pub fn install_run<R, T>(
-        &self,
-        run: &mut R,
-        entries: u64,
-        end: impl FnOnce(&mut R, Sequence) -> Result<()>,
-        install: impl FnOnce(&mut R, Sequence) -> Result<T>,
-    ) -> Result<(T, Duration)> {
-        let mut lead = self.lead.lock();
-        let began = self.env.now();
-        self.database.health.check_running()?;
-        let last = Sequence(lead.next.0 - 1);
-        let sequence = Sequence(last.0 + entries);
-        assert!(sequence < Sequence::MAX, "sequence numbers are used up: {entries} entries after {last:?}");
-        let flushes = !mistake::is_planted(Mistake::RunBelowMemtables);
-        if flushes && lead.filled_bytes > 0 {
-            self.rotate_under_lead(&mut lead)?;
-        }
-        // Reported under the lead: what is there after all must not share sequence numbers with
-        // records of later groups.
-        end(run, sequence).inspect_err(|error| self.report_if_stopped(error))?;
-        if flushes {
-            self.wait_for_flushes()?;
-        }
-        let installed = install(run, sequence).inspect_err(|error| self.report_if_stopped(error))?;
-        self.wal.skip_to(sequence);
-        lead.next = sequence.next();
-        self.attest(sequence);
-        let number = lead.number;
-        lead.number += 1;
-        let (group, memtable) = (Arc::new(Group::new()), lead.memtable.clone());
-        drop(lead);
-        let stopped_for = self.env.now() - began;
-        group.finish(Ok(Logged { first: sequence, last: sequence, number, memtable }));
-        self.publish(&group, number);
-        group.wait(|phase| phase == PUBLISHED);
-        Ok((installed, stopped_for))
-    }
-
-    /// Begins the WAL's next segment right after a run with entries up to `last` was installed. No
-    /// record of the WAL shows that there is this run, and the last edit of the manifest, if it is
-    /// damaged, looks like one that a crash cut short. But the segment's header names that edit as
-    /// durable, so that recovery notices if it is gone.
-    ///
-    /// The run is durable already, so that a failure is not one of the ingest: the next write
-    /// begins the segment, or meets the error.
-    fn attest(&self, last: Sequence) {
-        if let Err(error) = self.begin_segment(last.next()).and_then(|()| self.wal.release(last)) {
-            tracing::warn!(%error, "the WAL segment after an ingested run waits for the next write");
-        }
     }
 
     /// Blocks until all memtables that are immutable now are flushed.
@@ -399,6 +387,11 @@ impl CommitQueue {
         self.memtable_bytes.store(bytes, Ordering::Relaxed);
     }
 
+    /// Returns the capacity of memtables, in raw bytes.
+    pub fn memtable_bytes(&self) -> u64 {
+        self.memtable_bytes.load(Ordering::Relaxed)
+    }
+
     /// Returns true while writers wait in a write stall.
     pub fn is_stalled(&self) -> bool {
         self.stalled.load(Ordering::Relaxed) > 0
@@ -409,7 +402,7 @@ impl CommitQueue {
     pub fn rotate_memtable(&self) -> Result<()> {
         self.database.health.check_running()?;
         self.wait_for_space(u64::MAX)?;
-        self.take_through(|forming| forming.rotates = true, &Write::Many(&Batch::new()), false)
+        self.take_through(None, |forming| forming.rotates = true, &Write::Many(&Batch::new()), false)
     }
 
     /// Syncs the WAL: everything acknowledged so far is durable then.
@@ -492,8 +485,14 @@ impl CommitQueue {
     }
 
     /// Takes a write through all phases: join, lead if needed, apply, publish if last.
-    fn take_through(&self, join: impl FnOnce(&mut Forming), write: &Write<'_>, sync: bool) -> Result<()> {
-        let (group, offset) = self.join(join, write, sync);
+    fn take_through(
+        &self,
+        validation: Option<&mut Validation<'_>>,
+        join: impl FnOnce(&mut Forming),
+        write: &Write<'_>,
+        sync: bool,
+    ) -> Result<()> {
+        let (group, offset) = self.join(validation, join, write, sync)?;
         let logged = group.outcome()?;
         write.apply(Sequence(logged.first.0 + u64::from(offset)), &logged.memtable);
         if group.unapplied.fetch_sub(1, Ordering::AcqRel) == 1 {
@@ -504,14 +503,28 @@ impl CommitQueue {
     }
 
     /// Joins the forming group and returns once it is logged or has failed, with the number of its
-    /// entries before those of `write`.
-    fn join(&self, join: impl FnOnce(&mut Forming), write: &Write<'_>, sync: bool) -> (Arc<Group>, u32) {
+    /// entries before those of `write`. An error if the validation fails: `write` has not joined.
+    fn join(
+        &self,
+        mut validation: Option<&mut Validation<'_>>,
+        join: impl FnOnce(&mut Forming),
+        write: &Write<'_>,
+        sync: bool,
+    ) -> Result<(Arc<Group>, u32)> {
         let mut queue = self.queue.lock();
-        while queue.forming.is_full(write.raw_bytes(), self.settings.group_bytes) {
-            let full = queue.forming.group.clone();
-            drop(queue);
-            full.wait(|phase| phase >= LED);
-            queue = self.queue.lock();
+        loop {
+            while queue.forming.is_full(write.raw_bytes(), self.settings.group_bytes) {
+                let full = queue.forming.group.clone();
+                drop(queue);
+                full.wait(|phase| phase >= LED);
+                queue = self.queue.lock();
+            }
+            let Some(validation) = &mut validation else { break };
+            let is_valid;
+            (queue, is_valid) = self.validate(queue, validation)?;
+            if is_valid {
+                break;
+            }
         }
         let forming = &mut queue.forming;
         let group = forming.group.clone();
@@ -520,11 +533,13 @@ impl CommitQueue {
         forming.members += 1;
         forming.raw_bytes += write.raw_bytes();
         forming.sync |= sync;
+        let forgotten = queue.window.is_active().then(|| queue.window.note(group.ticket, write));
         if !queue.led {
             self.lead(queue);
-            return (group, offset);
+            return Ok((group, offset));
         }
         drop(queue);
+        drop(forgotten);
         while group.wait(|phase| phase != FORMING && phase != LED) == VACANT {
             let queue = self.queue.lock();
             // A later writer may have taken the lead meanwhile.
@@ -532,7 +547,7 @@ impl CommitQueue {
                 self.lead(queue);
             }
         }
-        (group, offset)
+        Ok((group, offset))
     }
 
     /// Appends the forming group to the WAL, then gives up the lead.
@@ -541,7 +556,8 @@ impl CommitQueue {
         queue.forming.group.set_phase_quietly(FORMING);
         let mut queue = self.gather(queue);
         let bytes = queue.spare.take().unwrap_or_default();
-        let mut taken = std::mem::replace(&mut queue.forming, Forming::new(bytes));
+        let next = Forming::new(bytes, queue.forming.group.ticket + 1);
+        let mut taken = std::mem::replace(&mut queue.forming, next);
         taken.group.unapplied.store(taken.members, Ordering::Relaxed);
         taken.group.set_phase(LED);
         let group_bytes = taken.bytes.memory_bytes() + queue.forming.bytes.memory_bytes();
@@ -549,7 +565,7 @@ impl CommitQueue {
         drop(queue);
 
         let mut sync_time = None;
-        let outcome = self.write_group(&mut taken, &mut sync_time);
+        let (number, outcome) = self.write_group(&mut taken, &mut sync_time);
 
         let mut queue = self.queue.lock();
         queue.led = false;
@@ -567,7 +583,12 @@ impl CommitQueue {
         if let Some(group) = vacant {
             group.wake();
         }
+        let has_failed = outcome.is_err();
         taken.group.finish(outcome);
+        if has_failed {
+            // It takes its turn, so that transactions can begin after it.
+            self.publish(&taken.group, number);
+        }
     }
 
     /// Lets writers that were just released join before a sync, so that they need not wait for the
@@ -591,17 +612,31 @@ impl CommitQueue {
         queue
     }
 
-    /// Rotates the memtable if needed, appends, and syncs if requested. Only the leader calls this,
-    /// so the WAL gets groups in the order of their sequences.
-    fn write_group(&self, forming: &mut Forming, sync_time: &mut Option<Duration>) -> Result<Logged> {
+    /// Writes a group. Only the leader calls this, so the WAL gets groups in the order of their
+    /// sequences. Returns its number for the publisher, which one that fails has, too.
+    fn write_group(&self, forming: &mut Forming, sync_time: &mut Option<Duration>) -> (u64, Result<Logged>) {
         let mut lead = self.lead.lock();
+        let number = lead.number;
+        lead.number += 1;
+        lead.ticket = forming.group.ticket;
+        (number, self.write_under_lead(&mut lead, number, forming, sync_time))
+    }
+
+    /// Rotates the memtable if needed, appends, and syncs if requested.
+    fn write_under_lead(
+        &self,
+        lead: &mut Lead,
+        number: u64,
+        forming: &mut Forming,
+        sync_time: &mut Option<Duration>,
+    ) -> Result<Logged> {
         // Writing may have ended while this group waited for the lead: because of a run that may be
         // installed or not, and whose sequence numbers this group would get.
         self.database.health.check_running()?;
         if lead.filled_bytes > 0
             && (forming.rotates || self.is_over(&lead.memtable, lead.filled_bytes + forming.raw_bytes))
         {
-            self.rotate_under_lead(&mut lead)?;
+            self.rotate_under_lead(lead)?;
         }
         let first = lead.next;
         let entries = forming.bytes.entries();
@@ -609,7 +644,7 @@ impl CommitQueue {
             if self.wal.needs_segment() {
                 self.begin_segment(first)?;
             }
-            self.append(&mut lead, forming, first, sync_time)?;
+            self.append(lead, forming, first, sync_time)?;
             self.counters.commit_groups.add(1);
             self.counters.entries_written.add(u64::from(entries));
             self.counters.raw_bytes_written.add(forming.raw_bytes);
@@ -617,8 +652,6 @@ impl CommitQueue {
             assert!(lead.next <= Sequence::MAX, "sequence numbers are used up: {:?}", lead.next);
             lead.filled_bytes += forming.raw_bytes;
         }
-        let number = lead.number;
-        lead.number += 1;
         Ok(Logged { first, last: Sequence(lead.next.0 - 1), number, memtable: lead.memtable.clone() })
     }
 
@@ -656,6 +689,7 @@ impl CommitQueue {
             reserve.look();
         }
         self.database.wake_flusher();
+        self.tree.lookups.idle_alarm().ring();
         Ok(())
     }
 
@@ -671,7 +705,8 @@ impl CommitQueue {
         }
     }
 
-    /// Publishes `group`, and later groups that waited only for it.
+    /// Publishes `group`, and later groups that waited only for it. Of one that has failed, nothing
+    /// becomes visible.
     fn publish(&self, group: &Arc<Group>, number: u64) {
         let mut publisher = self.publisher.lock();
         let distance = (number - publisher.next) as usize;
@@ -684,9 +719,18 @@ impl CommitQueue {
         while let Some(Some(_)) = publisher.applied.front() {
             let group = publisher.applied.pop_front().flatten().expect("just seen");
             publisher.next += 1;
-            after = group.logged().last;
-            self.database.sequences.advance(after);
-            group.set_phase(PUBLISHED);
+            let logged = group.logged();
+            if let Some(logged) = logged {
+                after = logged.last;
+                self.database.sequences.advance(after);
+            }
+            self.published.store(group.ticket, Ordering::Release);
+            if logged.is_some() {
+                group.set_phase(PUBLISHED);
+            }
+        }
+        if publisher.waiting > 0 {
+            self.published_changed.notify_all();
         }
         drop(publisher);
         // An immutable memtable is complete when its last sequence is visible. The one thread whose
@@ -710,8 +754,8 @@ fn other_memory_bytes(memtable: &Memtable, pinned_blocks_count: bool) -> u64 {
 }
 
 impl Forming {
-    fn new(bytes: group::Group) -> Self {
-        Self { group: Arc::new(Group::new()), bytes, members: 0, raw_bytes: 0, sync: false, rotates: false }
+    fn new(bytes: group::Group, ticket: u64) -> Self {
+        Self { group: Arc::new(Group::new(ticket)), bytes, members: 0, raw_bytes: 0, sync: false, rotates: false }
     }
 
     /// A single write may exceed the limit; several members share it.
@@ -721,8 +765,9 @@ impl Forming {
 }
 
 impl Group {
-    fn new() -> Self {
+    fn new(ticket: u64) -> Self {
         Self {
+            ticket,
             phase: AtomicU32::new(FORMING),
             unapplied: AtomicU32::new(0),
             outcome: OnceLock::new(),
@@ -740,11 +785,10 @@ impl Group {
         self.outcome.get().expect("a group that was logged or failed has an outcome").clone()
     }
 
-    fn logged(&self) -> &Logged {
-        match self.outcome.get() {
-            Some(Ok(logged)) => logged,
-            _ => panic!("only a logged group is published"),
-        }
+    /// What was logged; `None` if that failed.
+    fn logged(&self) -> Option<&Logged> {
+        let outcome = self.outcome.get().expect("only a group that was logged or has failed is published");
+        outcome.as_ref().ok()
     }
 
     fn finish(&self, outcome: Result<Logged>) {

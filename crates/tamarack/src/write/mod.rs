@@ -7,8 +7,10 @@ pub mod commit;
 pub mod interval;
 pub mod reserve;
 pub mod throttle;
+pub mod window;
 
 pub use batch::{Batch, KEY_BYTES_MAX, Write};
 pub use commit::{CommitQueue, CommitSettings, Durability};
 pub use interval::IntervalSync;
 pub use reserve::Reserve;
+pub use window::{BeginTicket, ReadSet};

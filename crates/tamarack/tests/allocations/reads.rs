@@ -53,7 +53,7 @@ fn a_cached_lookup_allocates_nothing() -> Result<()> {
     for (name, db) in [("1 run", usual(1)?), ("7 runs", usual(7)?), ("7 runs, small cache", crowded(7)?)] {
         let lookups = |number: u64| {
             let _ = db.get(key(number)).expect("sound");
-            let _ = db.contains(key(number)).expect("sound");
+            let _ = db.contains_key(key(number)).expect("sound");
         };
         // Twice, for caches that admit on the second read; the first one is not counted.
         (0..3 * ENTRIES).for_each(|number| lookups(number % ENTRIES));
@@ -82,7 +82,7 @@ fn a_step_of_a_lending_scan_allocates_nothing() -> Result<()> {
             // The first scan reads, the second reserves memory for keys; later ones need nothing
             // new.
             for round in 0..2 {
-                let mut scan = db.scan::<&[u8]>(..);
+                let mut scan = db.scan(..);
                 let mut step = || {
                     let found = if backward { scan.next_back_lent() } else { scan.next_lent() };
                     found.expect("sound").map_or(0, |(key, value)| key.len() + value.len())

@@ -33,6 +33,7 @@ use tamarack_env::{Random, SimEnv, Step};
 use crate::death::Death;
 use crate::edits::{ByEdit, Follower};
 use crate::history::Commit;
+use crate::redesigns::RedesignTally;
 use crate::session::{ImageContents, Ledger, Outcome, Session, Settings};
 
 /// How thoroughly to look.
@@ -109,6 +110,8 @@ pub(crate) struct Tally {
     pub(crate) calls: BTreeMap<Step, u64>,
     /// The steps among them that sync a file or a directory.
     pub(crate) syncs: BTreeSet<Step>,
+    /// Changes of the design.
+    pub(crate) redesigns: RedesignTally,
 }
 
 /// A row of the tally: what was going on, and the step that came next.
@@ -281,7 +284,9 @@ impl Examiner {
         if self.looks_deeper(trail, &random) {
             self.watch(&session, trail);
         }
+        let seen = session.ledger.lock().changes;
         let recovered = session.open(vary(settings, &random), death)?;
+        self.count_changes(&session, seen)?;
         let digest = lost.digest(recovered);
         let checkpoints = session.open_checkpoints()?;
         session.ledger.lock().check_checkpoints(&checkpoints)?;
@@ -365,6 +370,25 @@ impl Examiner {
         for (step, count) in env.step_counts() {
             *found.tally.calls.entry(step).or_default() += count;
         }
+    }
+
+    /// Counts what a database has recorded of changes of its design, of which so many were seen
+    /// before.
+    fn count_changes(&self, session: &Session, seen: u64) -> Outcome {
+        if let Some(recorded) = session.recorded_changes()? {
+            self.found.lock().tally.redesigns += RedesignTally {
+                changes: 0,
+                changed: u64::from(recorded.number > 0),
+                half_made: u64::from(recorded.is_half),
+                unseen: u64::from(recorded.number > seen),
+            };
+        }
+        Ok(())
+    }
+
+    /// Counts the changes of the design that a workload has made.
+    pub(crate) fn count_made(&self, changes: u64) {
+        self.found.lock().tally.redesigns.changes += changes;
     }
 
     pub(crate) fn failed(&self) -> bool {

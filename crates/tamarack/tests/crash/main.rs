@@ -5,7 +5,8 @@
 //! image is opened, checked, used, and stopped again. `edits` tells which step of which flush,
 //! compaction or change of shape an image is of, `history` has the expected contents, `session` the
 //! guarantees, `death` the ways to stop; `examiner` takes and checks images, `stories` has the
-//! workloads, and `mutations` shows that the examiner can fail.
+//! workloads, and `mutations` shows that the examiner can fail. `redesigns` has the same with
+//! designs that change by themselves.
 //!
 //! `TAMARACK_IMAGES=5000000 cargo test -p tamarack --test crash images -- --nocapture` looks at
 //! millions. A failure prints the command that examines its image again.
@@ -15,6 +16,9 @@ mod edits;
 mod examiner;
 mod history;
 mod mutations;
+#[path = "../recorded_designs/mod.rs"]
+mod recorded_designs;
+mod redesigns;
 mod regressions;
 mod session;
 mod stories;
@@ -122,6 +126,7 @@ impl Tally {
         self.images.extend(other.images);
         self.taken += other.taken;
         self.syncs.extend(other.syncs);
+        self.redesigns += other.redesigns;
         for (row, count) in other.by_step {
             *self.by_step.entry(row).or_default() += count;
         }

@@ -12,18 +12,30 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tamarack::{AdvancedOptions, Compression, Db, Durability, Error, Options};
-use tamarack_env::SimEnv;
 use tamarack_env::env::Env;
 use tamarack_env::sync::{Mutex, Rank};
+use tamarack_env::{Random, SimEnv};
 
 use crate::death::Death;
 use crate::history::{Commit, Entries, Timeline, difference, digest_all};
+use crate::recorded_designs::RecordedChanges;
 
 /// The database's directory on every machine.
 pub(crate) const DIR: &str = "/db";
 
 /// A failure, in words.
 pub(crate) type Outcome<T = ()> = Result<T, String>;
+
+/// Who chooses the design.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Designer {
+    /// The options say it.
+    User,
+    /// The policy is automatic; the options say how large memtables are.
+    Navigator,
+    /// The policy is automatic, and all of the design changes at random.
+    AtRandom,
+}
 
 /// The options of a database, small enough that everything happens often.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +53,8 @@ pub(crate) struct Settings {
     /// The policy's specification; `None` keeps the database's policy.
     pub(crate) policy: Option<&'static str>,
     pub(crate) threads: usize,
+    /// Unless it is the user, other policies are not given.
+    pub(crate) designer: Designer,
 }
 
 /// The guarantees after a crash at this moment.
@@ -58,6 +72,8 @@ pub(crate) struct Ledger {
     checkpoints: Vec<Checkpoint>,
     /// True while an existing database is being opened.
     pub(crate) recovering: bool,
+    /// The number of the last change of the design that was seen made.
+    pub(crate) changes: u64,
 }
 
 /// A checkpoint, by its place in the ledger.
@@ -106,6 +122,7 @@ impl Default for Settings {
             direct_io: false,
             policy: None,
             threads: 2,
+            designer: Designer::User,
         }
     }
 }
@@ -114,7 +131,6 @@ impl Settings {
     pub(crate) fn options(&self, env: &SimEnv) -> Options {
         let mut advanced = AdvancedOptions::new()
             .env(Arc::new(env.clone()))
-            .memtable_bytes(self.memtable_bytes)
             .immutable_memtables_max(self.immutable_memtables_max)
             .late_memtables_max(self.late_memtables_max)
             .block_bytes(self.block_bytes)
@@ -122,8 +138,13 @@ impl Settings {
             .cache_bytes(self.cache_bytes)
             .manifest_bytes(self.manifest_bytes)
             .direct_io(self.direct_io);
-        if let Some(words) = self.policy {
-            advanced = advanced.policy(words);
+        if self.designer != Designer::AtRandom {
+            advanced = advanced.memtable_bytes(self.memtable_bytes);
+        }
+        match self.policy {
+            _ if self.designer != Designer::User => advanced = advanced.policy("auto"),
+            Some(words) => advanced = advanced.policy(words),
+            None => {}
         }
         let options = Options::new().memory_bytes(1 << 20).durability(self.durability).compression(Compression::None);
         options.threads(self.threads).advanced(advanced)
@@ -139,6 +160,7 @@ impl Ledger {
             intervals: Vec::new(),
             checkpoints: Vec::new(),
             recovering: false,
+            changes: 0,
         }
     }
 
@@ -217,7 +239,57 @@ impl Session {
         ledger.intervals.clear();
         drop(ledger);
         self.state = found;
+        self.note_changes()?;
         Ok(position)
+    }
+
+    /// Returns what is recorded of changes of the design, unless the user chooses it.
+    ///
+    /// # Errors
+    /// If that is not how the design came to be what it is.
+    pub(crate) fn recorded_changes(&self) -> Outcome<Option<RecordedChanges>> {
+        match self.settings.designer {
+            Designer::User => Ok(None),
+            designer => RecordedChanges::of(self.db(), designer == Designer::Navigator).map(Some),
+        }
+    }
+
+    /// Checks the design, and that no change was lost; those that are there stay.
+    pub(crate) fn note_changes(&self) -> Outcome {
+        let Some(recorded) = self.recorded_changes()? else { return Ok(()) };
+        let mut ledger = self.ledger.lock();
+        if recorded.number < ledger.changes {
+            return Err(format!(
+                "change {} of the design was seen, and {} is the last",
+                ledger.changes, recorded.number
+            ));
+        }
+        ledger.changes = recorded.number;
+        Ok(())
+    }
+
+    /// Scans some entries from places all over, so many times.
+    pub(crate) fn scan(&self, times: u64) -> Outcome {
+        let keys: Vec<&Vec<u8>> = self.state.keys().collect();
+        let random = Random::new(times);
+        for _ in 0..times {
+            let from = keys[random.below(keys.len() as u64) as usize];
+            for entry in self.db().scan(&from[..]..).limit(10) {
+                entry.map_err(|error| format!("a scan failed: {error}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks up keys that are not there.
+    pub(crate) fn look_up_absent(&self, times: u64) -> Outcome {
+        for number in 0..times {
+            match self.db().get(format!("key{number:06} is absent")) {
+                Ok(None) => {}
+                other => return Err(format!("an absent key gives {other:?}")),
+            }
+        }
+        Ok(())
     }
 
     /// Commits.
@@ -393,6 +465,12 @@ impl Session {
         }
     }
 
+    /// Lets a little time pass, and background work take so many steps.
+    pub(crate) fn tick(&mut self, time: Duration, steps: usize) {
+        self.env.advance(time);
+        self.step_background(steps);
+    }
+
     /// Lets time pass and background work do what it then should.
     pub(crate) fn pass_time(&mut self, time: Duration) {
         self.env.advance(time);
@@ -450,7 +528,7 @@ fn checkpoint_dir(number: usize) -> String {
 /// All that is there, which must come in the order of keys.
 fn scan(db: &Db) -> Outcome<Entries> {
     let mut found = Entries::new();
-    for entry in db.scan::<&[u8]>(..) {
+    for entry in db.scan(..) {
         let (key, value) = entry.map_err(|error| format!("a scan failed: {error}"))?;
         if found.last_key_value().is_some_and(|(last, _)| *last >= key) {
             return Err(format!("a scan yields {} out of order", key.escape_ascii()));

@@ -7,8 +7,8 @@ use tamarack::step;
 use tamarack_env::Random;
 use tamarack_env::sim::Failure;
 
-use crate::session::Settings;
-use crate::workload::{Author, Workload};
+use crate::session::{Designer, Settings};
+use crate::workload::{Action, Author, Workload};
 
 /// How many generated workloads a round has.
 const GENERATED: u64 = 30;
@@ -17,11 +17,10 @@ const GENERATED: u64 = 30;
 /// generated ones.
 pub(crate) fn all(round: u64) -> Vec<Workload> {
     let seed = |number: u64| Random::for_purpose(round, number).next() >> 32;
-    let scripted = SCRIPTED.iter().enumerate().map(|(number, (name, write))| {
-        let mut author = Author::new(name, seed(number as u64), Settings::default());
-        write(&mut author);
-        author.finish()
-    });
+    let scripted = SCRIPTED
+        .iter()
+        .enumerate()
+        .map(|(number, (name, write))| written(name, seed(number as u64), Settings::default(), *write));
     scripted.chain((0..GENERATED).map(|number| generated(seed(1000 + number)))).collect()
 }
 
@@ -30,10 +29,82 @@ pub(crate) fn named(name: &str, seed: u64) -> Option<Workload> {
     if name == GENERATED_NAME {
         return Some(generated(seed));
     }
+    if let Some(name) = name.strip_suffix(AT_RANDOM) {
+        return named(name, seed).map(redesigned);
+    }
+    if let Some((name, write)) = NAVIGATED.iter().find(|(known, _)| *known == name) {
+        return Some(written(name, seed, navigator(), *write));
+    }
     let (name, write) = SCRIPTED.iter().find(|(known, _)| *known == name)?;
-    let mut author = Author::new(name, seed, Settings::default());
+    Some(written(name, seed, Settings::default(), *write))
+}
+
+/// The same workloads with designs that change at random: before each action a little time passes,
+/// in which the controller makes a change, and a few steps of background work are done.
+pub(crate) fn at_random(round: u64) -> Vec<Workload> {
+    all(round).into_iter().map(redesigned).collect()
+}
+
+/// How long a controller waits that changes designs at random.
+const TICK: Duration = Duration::from_micros(300);
+
+const AT_RANDOM: &str = " with designs at random";
+
+fn redesigned(workload: Workload) -> Workload {
+    let automatic = |settings: Settings| Settings { designer: Designer::AtRandom, ..settings };
+    let Workload { name, seed, settings, actions } = workload;
+    let random = Random::for_purpose(seed, 0x4E5);
+    let actions = actions.into_iter().flat_map(|action| {
+        let action = match action {
+            Action::Policy(_) => Action::Policy("auto"),
+            Action::Reopen(settings) => Action::Reopen(automatic(settings)),
+            Action::Die(settings) => Action::Die(automatic(settings)),
+            Action::PowerCut(seed, settings) => Action::PowerCut(seed, automatic(settings)),
+            other => other,
+        };
+        [Action::Tick(TICK, 1 + random.below(4) as usize), action]
+    });
+    Workload { name: name + AT_RANDOM, seed, settings: automatic(settings), actions: actions.collect() }
+}
+
+/// Workloads that make the navigator change the design.
+pub(crate) fn navigated() -> Vec<Workload> {
+    let scripts = NAVIGATED.iter().zip(0..);
+    scripts.map(|((name, write), seed)| written(name, seed, navigator(), *write)).collect()
+}
+
+fn navigator() -> Settings {
+    // With tables for each run, and memory for one change in several memtables.
+    Settings { designer: Designer::Navigator, memtable_bytes: 512, table_bytes: 1 << 20, ..Settings::default() }
+}
+
+/// Each begins with a tree of many runs.
+const NAVIGATED: &[(&str, Script)] = &[
+    ("scans come", |a| {
+        many_runs(a).scan(30_000).pass_ms(2_000).write(4, Buffered).pass_ms(3_000).power_cut(navigator());
+        a.write(4, Sync).flush();
+    }),
+    ("lookups of absent keys come, and scans", |a| {
+        many_runs(a).look_up_absent(40_000).pass_ms(2_000).write(4, Buffered).scan(60_000).pass_ms(2_000);
+        a.scan(60_000).pass_ms(2_000).die(navigator()).write(4, Sync).flush();
+    }),
+];
+
+fn many_runs(author: &mut Author) -> &mut Author {
+    author.keys = 90;
+    author.uniform = true;
+    // The first look of the controller, which counts from here on.
+    author.policy("auto:tiering:T=10").pass_ms(1);
+    for _ in 0..14 {
+        author.write(10, Buffered).flush();
+    }
+    author.pass_ms(1)
+}
+
+fn written(name: &str, seed: u64, settings: Settings, write: Script) -> Workload {
+    let mut author = Author::new(name, seed, settings);
     write(&mut author);
-    Some(author.finish())
+    author.finish()
 }
 
 type Script = fn(&mut Author);
@@ -380,6 +451,7 @@ fn generated(seed: u64) -> Workload {
         direct_io: seed / 2 % 2 == 1,
         policy: [None, Some(POLICIES[random.below(POLICIES.len() as u64) as usize])][random.below(2) as usize],
         threads: 1 + random.below(3) as usize,
+        designer: Designer::User,
     };
     let mut author = Author::new(GENERATED_NAME, seed, settings());
     author.keys = pick(&[3, 10, 30]);

@@ -8,13 +8,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tamarack::Durability;
+use tamarack::mistake::{self, Mistake};
 use tamarack_env::sim::{Crash, Failure as Fails, Fault};
 use tamarack_env::{Random, SimEnv, Step};
 
 use crate::death::Death;
 use crate::examiner::Examiner;
 use crate::history::Commit;
-use crate::session::{Ledger, Outcome, Session, Settings};
+use crate::session::{Designer, Ledger, Outcome, Session, Settings};
 
 /// An action on the database or its machine.
 #[derive(Clone, Debug)]
@@ -40,6 +41,12 @@ pub(crate) enum Action {
     Background(usize),
     /// Advances the clock, and runs background work until it is idle.
     Pass(Duration),
+    /// Advances the clock, and runs so many steps of background work.
+    Tick(Duration, usize),
+    /// Scans so many times.
+    Scan(u64),
+    /// Looks up so many keys that are not there.
+    LookUpAbsent(u64),
     /// A clean close, and opening again.
     Reopen(Settings),
     /// The process dies, and the next one opens the database.
@@ -76,7 +83,11 @@ pub(crate) fn run(workload: &Workload, examiner: &Arc<Examiner>) {
     let env = SimEnv::new(workload.seed);
     examiner.mutate(&env);
     let mut session = Session::new(env, Ledger::new(), workload.settings, Death::Process);
-    let outcome = live(workload, examiner, &mut session);
+    let mut live = || live(workload, examiner, &mut session);
+    let outcome = match workload.settings.designer {
+        Designer::AtRandom => mistake::with(Mistake::DesignsAtRandom, live),
+        Designer::User | Designer::Navigator => live(),
+    };
     if let Err(what) = outcome {
         examiner.fail(&Vec::new(), what);
     }
@@ -105,6 +116,9 @@ fn live(workload: &Workload, examiner: &Arc<Examiner>, session: &mut Session) ->
             Action::Policy(words) => session.set_policy(words)?,
             Action::Background(steps) => session.step_background(*steps),
             Action::Pass(time) => session.pass_time(*time),
+            Action::Tick(time, steps) => session.tick(*time, *steps),
+            Action::Scan(times) => session.scan(*times)?,
+            Action::LookUpAbsent(times) => session.look_up_absent(*times)?,
             Action::Reopen(settings) => {
                 session.close()?;
                 examiner.look_at(session, &start);
@@ -130,7 +144,10 @@ fn live(workload: &Workload, examiner: &Arc<Examiner>, session: &mut Session) ->
                 session.env.inject(Fault::new(failure.clone()).step(*step));
             }
         }
+        session.note_changes()?;
     }
+    let changes = session.ledger.lock().changes;
+    examiner.count_made(changes);
     examiner.look_at(session, &start);
     session.close()?;
     examiner.look_at(session, &start);
@@ -255,6 +272,16 @@ impl Author {
 
     pub(crate) fn pass_ms(&mut self, milliseconds: u64) -> &mut Self {
         self.act(Action::Pass(Duration::from_millis(milliseconds)))
+    }
+
+    /// Scans so many times.
+    pub(crate) fn scan(&mut self, times: u64) -> &mut Self {
+        self.act(Action::Scan(times))
+    }
+
+    /// Looks up so many keys that are not there.
+    pub(crate) fn look_up_absent(&mut self, times: u64) -> &mut Self {
+        self.act(Action::LookUpAbsent(times))
     }
 
     pub(crate) fn reopen(&mut self, settings: Settings) -> &mut Self {

@@ -26,8 +26,8 @@ impl Answers {
         Self {
             together: multi_get(db, keys),
             lookups: keys.iter().map(lookup).collect(),
-            forward: collect(db.scan::<&str>(..)),
-            backward: collect(db.scan::<&str>(..).rev()),
+            forward: collect(db.scan(..)),
+            backward: collect(db.scan(..).rev()),
         }
     }
 

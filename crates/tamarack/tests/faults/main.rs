@@ -11,4 +11,6 @@ mod damage;
 mod failures;
 mod history;
 mod message;
+#[path = "../recorded_designs/mod.rs"]
+mod recorded_designs;
 mod repair;

@@ -146,7 +146,7 @@ impl Round {
             for key in write.changes.keys() {
                 let value = self.db.get(key)?;
                 assert_eq!(value.as_deref(), replica.state.get(key).map(Vec::as_slice), "{}", replica.name(key));
-                assert_eq!(self.db.contains(key)?, value.is_some(), "{}", replica.name(key));
+                assert_eq!(self.db.contains_key(key)?, value.is_some(), "{}", replica.name(key));
             }
             if random.below(40) == 0 {
                 self.scan_own(&replica, &random)?;
@@ -191,7 +191,7 @@ impl Round {
         let bounds = [(); 2].map(|()| key_of(replica.history.writer, random.below(KEYS)));
         let range = bounds.iter().min().expect("two")..bounds.iter().max().expect("two");
         let expected: View = replica.state.range(range.start.clone()..range.end.clone()).map(owned).collect();
-        assert_eq!(collect(self.db.scan::<Vec<u8>>(range), random)?, expected, "writer {}", replica.history.writer);
+        assert_eq!(collect(self.db.scan(range), random)?, expected, "writer {}", replica.history.writer);
         Ok(())
     }
 
@@ -211,7 +211,7 @@ impl Round {
         let mut snapshots: VecDeque<(Snapshot, View)> = VecDeque::new();
         while !self.writers_are_done() {
             let snapshot = self.db.snapshot();
-            let view = collect(snapshot.scan::<&[u8]>(..), &random)?;
+            let view = collect(snapshot.scan(..), &random)?;
             reader.check(&view);
             if snapshots.len() == SNAPSHOTS_OPEN {
                 snapshots.remove(random.below(SNAPSHOTS_OPEN as u64) as usize);
@@ -221,13 +221,13 @@ impl Round {
             unchanged(&snapshot.clone(), view, &random)?;
             if random.below(4) == 0 {
                 // Without a snapshot of the caller's own: the iterator holds one.
-                reader.check(&collect(self.db.scan::<&[u8]>(..), &random)?);
+                reader.check(&collect(self.db.scan(..), &random)?);
             }
         }
         for (snapshot, view) in &snapshots {
             unchanged(snapshot, view, &random)?;
         }
-        reader.check_end(&collect(self.db.scan::<&[u8]>(..), &random)?);
+        reader.check_end(&collect(self.db.scan(..), &random)?);
         Ok(())
     }
 
@@ -249,7 +249,7 @@ impl Round {
                 replica.find(&key, value.as_deref(), most);
             }
             // And all of them at once, which must be no older than any of them.
-            reader.check(&collect(self.db.scan::<&[u8]>(..), &random)?);
+            reader.check(&collect(self.db.scan(..), &random)?);
         }
         Ok(())
     }
@@ -302,7 +302,7 @@ impl Round {
             self.db.checkpoint(&dir)?;
             let db = options(&self.env, &random).create_if_missing(false).open(dir)?;
             assert_eq!((db.recovery().dropped.len(), db.recovery().entries_replayed), (0, 0));
-            let mut view = collect(db.scan::<&[u8]>(..), &random)?;
+            let mut view = collect(db.scan(..), &random)?;
             reader.check(&view);
             db.write(Batch::new().put("of the checkpoint", "alone").delete(key_of(0, 0)))?;
             view.remove(&key_of(0, 0));
@@ -315,11 +315,11 @@ impl Round {
             }
             databases.push_back((db, view));
             for (db, view) in &databases {
-                assert_eq!(collect(db.scan::<&[u8]>(..), &random)?, *view);
+                assert_eq!(collect(db.scan(..), &random)?, *view);
             }
         }
         databases.iter().try_for_each(|(db, view)| {
-            assert_eq!(collect(db.scan::<&[u8]>(..), &random)?, *view);
+            assert_eq!(collect(db.scan(..), &random)?, *view);
             assert_eq!(db.verify(&mut |_, _| {})?.problems.len(), 0);
             Ok(())
         })
@@ -342,7 +342,7 @@ impl Round {
         );
         assert!(db.get("of the checkpoint")?.is_none());
         let expect_all = |db: &Db| -> Result<()> {
-            Reader::new(seed).check_end(&collect(db.scan::<&[u8]>(..), &random)?);
+            Reader::new(seed).check_end(&collect(db.scan(..), &random)?);
             assert_eq!(db.verify(&mut |_, _| {})?.problems.len(), 0);
             Ok(())
         };
@@ -536,13 +536,13 @@ impl Reader {
 
 /// A snapshot reads as it did before, in every way.
 fn unchanged(snapshot: &Snapshot, view: &View, random: &Random) -> Result<()> {
-    let again = collect(snapshot.scan::<&[u8]>(..), random)?;
+    let again = collect(snapshot.scan(..), random)?;
     assert!(again == *view, "a snapshot changed: {:#?}", differences(view, &again));
     for _ in 0..4 {
         let key = key_of(random.below(WRITERS), random.below(KEYS));
         let value = snapshot.get(&key)?;
         assert_eq!(value.as_deref(), view.get(&key).map(Vec::as_slice), "{}", key.escape_ascii());
-        assert_eq!(snapshot.contains(&key)?, value.is_some(), "{}", key.escape_ascii());
+        assert_eq!(snapshot.contains_key(&key)?, value.is_some(), "{}", key.escape_ascii());
     }
     Ok(())
 }

@@ -100,7 +100,7 @@ impl LockstepRun<'_> {
     fn fill_another(&self, dir: &Path, options: &OptionSet) -> tamarack::Result<(KeyValues, u64)> {
         let db = self.world.open_another(dir, options)?;
         let mut ingest = db.ingest()?;
-        let mut scan = self.world.db().scan::<&[u8]>(..);
+        let mut scan = self.world.db().scan(..);
         while let Some((key, value)) = scan.next_lent()? {
             ingest.put(key, value)?;
         }
@@ -142,5 +142,5 @@ fn change_checkpoint(state: &mut KeyValues) {
 
 /// Everything in a database.
 pub(crate) fn all_of(db: &Db) -> tamarack::Result<KeyValues> {
-    db.scan::<&[u8]>(..).map(|item| item.map(|(key, value)| (key.into(), value.into()))).collect()
+    db.scan(..).map(|item| item.map(|(key, value)| (key.into(), value.into()))).collect()
 }

@@ -401,8 +401,8 @@ impl World {
 
     pub(crate) fn contains(&self, reader: Reader, key: &[u8]) -> Result<bool> {
         match self.snapshot(reader) {
-            None => self.db().contains(key),
-            Some(snapshot) => snapshot.contains(key),
+            None => self.db().contains_key(key),
+            Some(snapshot) => snapshot.contains_key(key),
         }
     }
 

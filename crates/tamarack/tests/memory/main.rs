@@ -127,12 +127,12 @@ fn huge_values(budget_bytes: u64) -> Result<()> {
     drop(pinned);
     scene.read(0..13)?;
     scene.compare("read");
-    let mut scan = scene.db().scan::<&[u8]>(..);
+    let mut scan = scene.db().scan(..);
     drop(scan.next());
     scene.compare("being scanned");
     drop(scan);
     // A backward scan keeps the value that it has left, and that is in another table than the next.
-    let mut scan = scene.db().scan::<&[u8]>(..);
+    let mut scan = scene.db().scan(..);
     for _ in 0..3 {
         drop(scan.next_back());
         scene.compare("being scanned backward");

@@ -286,7 +286,7 @@ fn settled_with_deletes() -> Result<()> {
         assert_eq!((stats.compactions, stats.moves), (report.compactions, report.moves), "seed {seed}");
         let found: Vec<(u64, u64)> = pair
             .db
-            .scan::<&[u8]>(..)
+            .scan(..)
             .map(|entry| {
                 entry.map(|(key, value)| (u64::from_be_bytes(key[..].try_into().expect("8 bytes")), value.len() as u64))
             })

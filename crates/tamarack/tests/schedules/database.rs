@@ -321,7 +321,7 @@ fn dropping_the_last_handle() {
             db.put("b", "").unwrap();
         });
         let reader = spawn(&db, |db| {
-            let scan = db.scan::<&str>(..);
+            let scan = db.scan(..);
             assert!(scan.count() <= 3);
         });
         db.write_with(Batch::new().put("c", ""), Durability::Interval(Duration::from_millis(1))).unwrap();
@@ -419,13 +419,13 @@ fn write_pair(db: &Db, number: u64) {
 fn pair(snapshot: &Snapshot) -> u64 {
     let number = |value: &[u8]| std::str::from_utf8(value).unwrap().parse::<u64>().unwrap();
     let left = number(&snapshot.get("left").unwrap().expect("it is never deleted"));
-    let scanned: Vec<_> = snapshot.scan::<&str>(..).rev().map(|entry| entry.unwrap()).collect();
+    let scanned: Vec<_> = snapshot.scan(..).rev().map(|entry| entry.unwrap()).collect();
     assert!(scanned.iter().all(|(_, value)| number(value) == left), "{left}: {scanned:?}");
     assert_eq!(scanned.len(), if left == 1 { 3 } else { 2 }, "{left}: {scanned:?}");
-    assert_eq!(snapshot.contains("odd").unwrap(), left == 1);
+    assert_eq!(snapshot.contains_key("odd").unwrap(), left == 1);
     left
 }
 
 fn keys(db: &Db) -> Vec<String> {
-    db.scan::<&str>(..).map(|entry| String::from_utf8(entry.unwrap().0).unwrap()).collect()
+    db.scan(..).map(|entry| String::from_utf8(entry.unwrap().0).unwrap()).collect()
 }

@@ -24,11 +24,13 @@
 //!   syncs.
 //! * `database`: the whole: readers and snapshots against rotation, flushes and compactions; two
 //!   workers on one compaction; stalls; closing and dropping.
+//! * `transactions`: two transactions and a writer, and an ingest.
 //!
 //! `watched` has the files: in memory, with a memory of what was synced and with failures to order.
 
 mod commits;
 mod database;
+mod transactions;
 mod wal;
 mod watched;
 

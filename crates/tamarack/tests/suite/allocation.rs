@@ -59,7 +59,7 @@ impl Grown {
         let before = self.db.stats().lookups.data_blocks_read;
         for _ in 0..lookups {
             let key = self.random.next() | 1;
-            assert!(!self.db.contains(key.to_be_bytes())?, "{key} was never put");
+            assert!(!self.db.contains_key(key.to_be_bytes())?, "{key} was never put");
         }
         Ok((self.db.stats().lookups.data_blocks_read - before) as f64 / lookups as f64)
     }
@@ -128,7 +128,7 @@ fn mixes_get_filters_of_their_own() -> Result<()> {
         for lookup in 0..20_000_u64 {
             let entry = lookup * 7919 % tree.entries;
             let key = (entry.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1) ^ 1;
-            assert!(tree.db.contains(key.to_be_bytes())?);
+            assert!(tree.db.contains_key(key.to_be_bytes())?);
         }
         Ok((tree.db.stats().lookups.data_blocks_read - before) as f64 / 20_000.0)
     };

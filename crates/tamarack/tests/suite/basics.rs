@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tamarack::{AdvancedOptions, Batch, Db, Durability, Options, Result};
+use tamarack::{AdvancedOptions, Batch, Db, Durability, ErrorKind, Options, Result};
 use tamarack_env::{Env, MemoryEnv};
 
 fn options(env: &Arc<dyn Env>) -> Options {
@@ -25,7 +25,7 @@ fn written_values_are_read() -> Result<()> {
     assert_eq!(db.get("a")?, None);
     assert_eq!(db.get("b")?.as_deref(), Some(&b"two"[..]));
     assert_eq!(db.get("empty")?.as_deref(), Some(&b""[..]));
-    assert!(db.contains("b")? && !db.contains("a")? && !db.contains("c")?);
+    assert!(db.contains_key("b")? && !db.contains_key("a")? && !db.contains_key("c")?);
     db.close()
 }
 
@@ -37,9 +37,9 @@ fn a_snapshot_does_not_see_later_writes() -> Result<()> {
     let before = db.snapshot();
     db.write(Batch::new().put("a", "2").delete("b").put("c", "2"))?;
     db.flush()?;
-    assert_eq!(keys(before.scan::<&str>(..)), ["a", "b"]);
+    assert_eq!(keys(before.scan(..)), ["a", "b"]);
     assert_eq!(before.get("a")?.as_deref(), Some(&b"1"[..]));
-    assert_eq!(keys(db.scan::<&str>(..).rev()), ["c", "a"]);
+    assert_eq!(keys(db.scan(..).rev()), ["c", "a"]);
     Ok(())
 }
 
@@ -107,7 +107,7 @@ fn a_closed_database_takes_no_writes() -> Result<()> {
     let other = db.clone();
     db.close()?;
     assert!(matches!(other.put("b", "2"), Err(tamarack::Error::Stopped { .. })));
-    assert!(other.contains("a")?);
+    assert!(other.contains_key("a")?);
     Ok(())
 }
 
@@ -123,7 +123,7 @@ fn each_durability_level_is_taken() -> Result<()> {
         db.close()?;
     }
     let db = options(&env).open("/db")?;
-    assert_eq!(db.scan::<&str>(..).count(), 4);
+    assert_eq!(db.scan(..).count(), 4);
     Ok(())
 }
 
@@ -138,7 +138,7 @@ fn oversized_writes_are_refused_with_the_limit() -> Result<()> {
     assert!(refused(db.put(vec![0; (64 << 10) + 1], "")).contains("65536"));
     assert!(refused(db.put("key", vec![0; (128 << 10) + 1])).contains("131072"));
     db.put(vec![0; 64 << 10], vec![0; 128 << 10])?;
-    assert_eq!(db.scan::<&str>(..).count(), 1);
+    assert_eq!(db.scan(..).count(), 1);
     Ok(())
 }
 
@@ -162,17 +162,17 @@ fn a_closed_wal_has_no_torn_end() -> Result<()> {
             // Bytes 8 to 11 are the version: another one is refused by name.
             Err(tamarack::Error::Corruption { .. } | tamarack::Error::Unsupported { .. }) => {}
             // Bytes between records have no meaning.
-            Ok(db) => assert_eq!(db.scan::<&str>(..).count(), 20, "byte {offset}"),
+            Ok(db) => assert_eq!(db.scan(..).count(), 20, "byte {offset}"),
             Err(other) => panic!("byte {offset}: {other}"),
         }
         wal.write_all_at(&byte, offset, tamarack_env::Step("test: mend")).unwrap();
     }
-    assert_eq!(options(&env).open("/db")?.scan::<&str>(..).count(), 20);
+    assert_eq!(options(&env).open("/db")?.scan(..).count(), 20);
     Ok(())
 }
 
-/// Opening a database that may not or cannot be created is the caller's mistake, and leaves nothing
-/// behind.
+/// Opening a database that may not or cannot be created tells a missing one from the caller's
+/// mistakes, and leaves nothing behind.
 #[test]
 fn databases_that_cannot_be_created() -> Result<()> {
     let env: Arc<dyn Env> = tamarack_env::OsEnv::new();
@@ -180,18 +180,17 @@ fn databases_that_cannot_be_created() -> Result<()> {
     let step = tamarack_env::Step("test: make");
     env.create(&dir.path().join("file"), step).unwrap();
     env.create_dir(&dir.path().join("empty"), step).unwrap();
-    let refused = |name: &str, create: bool| {
+    let refused = |name: &str, create: bool, kind: ErrorKind| {
         let path = dir.path().join(name);
-        match options(&env).create_if_missing(create).open(&path) {
-            Err(tamarack::Error::InvalidArgument(why)) => assert!(why.contains(name), "{why}"),
-            other => panic!("{name}: {other:?}"),
-        }
+        let error = options(&env).create_if_missing(create).open(&path).expect_err("there is none");
+        assert_eq!(error.kind(), kind, "{name}: {error}");
+        assert!(error.to_string().contains(name), "{error}");
     };
-    refused("file", true);
-    refused("file", false);
-    refused("none", false);
-    refused("none/below", true);
-    refused("empty", false);
+    refused("file", true, ErrorKind::InvalidArgument);
+    refused("file", false, ErrorKind::InvalidArgument);
+    refused("none", false, ErrorKind::NotFound);
+    refused("none/below", true, ErrorKind::InvalidArgument);
+    refused("empty", false, ErrorKind::NotFound);
     assert_eq!(env.list(dir.path()).unwrap(), ["empty", "file"]);
     assert!(env.list(&dir.path().join("empty")).unwrap().is_empty());
     Ok(())

@@ -41,7 +41,7 @@ fn a_range_is_compacted() {
             assert!(report.is_ok(), "seed {seed}: {report:?}");
             write_at_random(&db, &random, 60, 300, 3, &mut model);
         }
-        db.compact_range::<&str>(..).unwrap();
+        db.compact_range(..).unwrap();
         let stats = db.stats();
         let runs: Vec<_> = stats.levels.iter().flat_map(|level| &level.runs).collect();
         assert_eq!(runs.len(), 1, "seed {seed}: all keys are a range too");

@@ -46,7 +46,7 @@ fn reads_of_absent(db: &Db, lookups: u64) -> Result<f64> {
     let random = Random::new(7);
     let before = db.stats().lookups.data_blocks_read;
     for _ in 0..lookups {
-        assert!(!db.contains((random.next() | 1).to_be_bytes())?);
+        assert!(!db.contains_key((random.next() | 1).to_be_bytes())?);
     }
     Ok((db.stats().lookups.data_blocks_read - before) as f64 / lookups as f64)
 }
@@ -160,7 +160,7 @@ fn entries_go_with_what_compactions_drop() -> Result<()> {
         db.compact()?;
         settle(&db)?;
         assert_verified(&db, policy)?;
-        assert!((0..3000).all(|number| !db.contains(key(number)).expect("it can be read")));
+        assert!((0..3000).all(|number| !db.contains_key(key(number)).expect("it can be read")));
     }
     Ok(())
 }

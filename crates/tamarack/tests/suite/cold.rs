@@ -34,7 +34,7 @@ fn load(db: &Db) -> Result<()> {
 fn look_up(db: &Db) -> Result<(ReaderStats, ReaderStats)> {
     let before = db.stats().reads;
     for number in (0..KEYS).step_by((KEYS / LOOKUPS) as usize) {
-        assert!(db.contains(key(number))?);
+        assert!(db.contains_key(key(number))?);
     }
     let reads = db.stats().reads.since(&before);
     Ok((reads.gets, reads.upkeep))

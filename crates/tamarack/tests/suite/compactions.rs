@@ -42,8 +42,8 @@ fn one_run_remains_with_what_can_be_seen() {
         db.compact().unwrap();
         assert_eq!(runs(&db), 1, "seed {seed}");
         assert_eq!(all(&db), model, "seed {seed}");
-        assert_eq!(all_of(snapshot.scan::<&str>(..)), then, "seed {seed}");
-        assert_eq!(all_of(snapshot.scan::<&str>(..).rev()), then, "seed {seed}");
+        assert_eq!(all_of(snapshot.scan(..)), then, "seed {seed}");
+        assert_eq!(all_of(snapshot.scan(..).rev()), then, "seed {seed}");
 
         drop(snapshot);
         assert_eq!(
@@ -75,7 +75,7 @@ fn an_iterator_reads_on_through_a_merge() {
     let mut model = Model::new();
     write_at_random(&db, &Random::new(1), 500, 100, 4, &mut model);
     db.flush().unwrap();
-    let mut scan = db.scan::<&str>(..);
+    let mut scan = db.scan(..);
     let first = scan.next().unwrap().unwrap();
     db.compact().unwrap();
     let rest = all_of(std::iter::once(Ok(first)).chain(scan));
@@ -117,7 +117,7 @@ fn a_compaction_resumes_after_a_crash_at_any_call() {
         assert_eq!(all(&db), model, "call {call}, before the compaction resumes");
         in_progress += usize::from(runs(&db) > 1);
         image.run_background_until_idle();
-        assert_eq!(all_of(db.scan::<&str>(..).rev()), model, "call {call}, after it went on");
+        assert_eq!(all_of(db.scan(..).rev()), model, "call {call}, after it went on");
         db.compact().unwrap();
         assert_eq!(runs(&db), 1, "call {call}");
         assert_eq!(all(&db), model, "call {call}");

@@ -55,7 +55,7 @@ fn check(db: &Db) -> Result<()> {
     for number in (0..ENTRIES).step_by(97) {
         assert!(db.get(key(number))?.is_some_and(|value| *value == [b'v'; 100]), "{number}");
     }
-    assert_eq!(db.scan::<&[u8]>(..).count() as u64, ENTRIES);
+    assert_eq!(db.scan(..).count() as u64, ENTRIES);
     Ok(())
 }
 
@@ -109,6 +109,34 @@ fn designs_follow_the_workload() -> Result<()> {
     check(&db)
 }
 
+/// Where another design does not pay, runs become one if reads repay that; the reason is told, and
+/// nothing is lost.
+#[test]
+fn runs_become_one_for_reads() -> Result<()> {
+    let env = SimEnv::new(8);
+    let advanced = advanced(&env).policy("auto:leveling:T=60").memtable_bytes(32 << 10);
+    let db = options(&env).advanced(advanced).open("/db")?;
+    load(&db)?;
+    // Some runs above the last one, which a tree at rest leaves where they are.
+    (0..ENTRIES / 8).try_for_each(|number| db.put(key(number * 8), [b'v'; 100]))?;
+    db.flush()?;
+    db.wait_for_compactions()?;
+    let runs = |db: &Db| db.stats().levels.iter().map(|level| level.runs.len()).sum::<usize>();
+    let before = runs(&db);
+    assert!(before > 1, "{before} runs");
+    for _ in 0..6 {
+        scans(&db, 60_000)?;
+        look(&env);
+    }
+    db.wait_for_compactions()?;
+    let stats = db.stats();
+    let told = stats.decisions.iter().find(|decision| decision.reason.contains("are to become one"));
+    let told = told.unwrap_or_else(|| panic!("{:?}", stats.decisions));
+    assert!(!told.is_change, "{told:?}");
+    assert_eq!(runs(&db), 1, "{:?}", stats.levels);
+    check(&db)
+}
+
 /// Only an automatic policy is changed; it begins with the policy that was there, ends with the
 /// next one that is given.
 #[test]
@@ -143,6 +171,33 @@ fn only_automatic_policies_change() -> Result<()> {
     }
     let db = options(&env).open_read_only("/db")?;
     assert_eq!((db.stats().policy.as_str(), db.stats().decisions.len()), ("auto:leveling:T=4", 0));
+    Ok(())
+}
+
+/// A database that was idle for long notices within two seconds that it is used again: sampled
+/// lookups and seeks wake the controller, and full memtables.
+#[test]
+fn idle_databases_notice_what_begins() -> Result<()> {
+    for kind in ["lookups", "absent keys", "scans", "puts"] {
+        let env = SimEnv::new(10);
+        let db = options(&env).advanced(advanced(&env).policy("auto:tiering:T=10")).open("/db")?;
+        load(&db)?;
+        look(&env);
+        // Six looks, after 1, 2, 4 … seconds; and one in the midst of the last pause.
+        env.sleep_until(env.now() + Duration::from_secs(140));
+        let decisions = db.stats().decisions.len();
+        let random = &mut Random::new(5);
+        for _ in 0..50_000 {
+            match kind {
+                "lookups" => drop(db.get(key(random.below(ENTRIES)))?),
+                "absent keys" => drop(db.get(key(ENTRIES + random.below(ENTRIES)))?),
+                "scans" => scans(&db, 1)?,
+                _ => db.put(key(random.below(ENTRIES)), [b'v'; 100])?,
+            }
+        }
+        env.sleep_until(env.now() + Duration::from_secs(2));
+        assert_eq!(db.stats().decisions.len(), decisions + 1, "{kind}");
+    }
     Ok(())
 }
 
@@ -204,7 +259,7 @@ fn operations_are_counted() -> Result<()> {
     for number in 0..3_000 {
         db.get(key(number))?;
     }
-    db.contains(key(5_000))?;
+    db.contains_key(key(5_000))?;
     db.multi_get(&[key(0), key(1), key(999), key(1_000), key(7_000)])?;
     // A deleted key is found: its tombstone ends the lookup.
     let lookups = db.stats().lookups;
@@ -215,9 +270,9 @@ fn operations_are_counted() -> Result<()> {
         let mut scan = db.scan(key(number as u64)..).limit(1 + number % 70);
         entries += scan.by_ref().take(number % 50).count();
     }
-    entries += db.scan::<&[u8]>(..).rev().count();
-    drop(db.scan::<&[u8]>(..));
-    let mut lent = db.scan::<&[u8]>(..).limit(500);
+    entries += db.scan(..).rev().count();
+    drop(db.scan(..));
+    let mut lent = db.scan(..).limit(500);
     for _ in 0..40 {
         entries += usize::from(lent.next_lent()?.is_some()) + usize::from(lent.next_back_lent()?.is_some());
     }

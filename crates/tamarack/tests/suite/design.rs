@@ -87,5 +87,5 @@ fn a_design_outlives_closing_and_options_replace_its_parts() {
     assert_eq!(recorded(&*env), design("leveling:T=3", "none", None, 20_000));
     let db = plain().open(DIR).expect("memory");
     assert_eq!(shown(&db), ("leveling:T=3".to_owned(), None, 20_000));
-    assert_eq!(db.scan::<&[u8]>(..).count(), 3000);
+    assert_eq!(db.scan(..).count(), 3000);
 }

@@ -1,6 +1,7 @@
 //! `docs/OPTIONS.md` and `docs/STATS.md` are generated from the tables of options and statistics.
 //!
 //! The tests compare; with `TAMARACK_REWRITE=1` in the environment they write the files instead.
+//! `docs/COMING_FROM.md` is written by hand, and its names are looked up.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -19,6 +20,49 @@ fn the_documents_are_up_to_date() {
     for (name, made) in [("OPTIONS.md", options()), ("STATS.md", statistics())] {
         assert_stored(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name), made);
     }
+}
+
+/// What `docs/COMING_FROM.md` names in the columns of Tamarack exists.
+#[test]
+fn names_beside_those_of_other_stores_exist() {
+    let sources = [
+        include_str!("../../src/db.rs"),
+        include_str!("../../src/db/map.rs"),
+        include_str!("../../src/db/transactions.rs"),
+        include_str!("../../src/read/snapshot.rs"),
+        include_str!("../../src/write/batch.rs"),
+        include_str!("../../src/ingest.rs"),
+        include_str!("../../src/repair.rs"),
+        include_str!("../../src/error.rs"),
+        include_str!("../../src/options.rs"),
+        include_str!("../../src/transaction/mod.rs"),
+    ];
+    let text = include_str!("../../../../docs/COMING_FROM.md");
+    let columns = text.lines().filter(|line| line.starts_with("| ")).filter_map(|row| row.split(" | ").nth(1));
+    let spans = columns.flat_map(|column| column.split('`').skip(1).step_by(2));
+    let ours = [
+        "Db",
+        "Snapshot",
+        "Scan",
+        "Batch",
+        "Ingest",
+        "Error",
+        "ErrorKind",
+        "Options",
+        "AdvancedOptions",
+        "Transaction",
+    ];
+    let names = spans.filter_map(|span| span.split_once("::")).filter(|(group, _)| ours.contains(group));
+    let mut found = 0;
+    for (group, name) in names {
+        // Methods, rows of tables of options, and kinds of errors.
+        let ways =
+            [format!("fn {name}("), format!("fn {name}<"), format!("\n        {name}("), format!("\n    {name},")];
+        let exists = sources.iter().any(|source| ways.iter().any(|way| source.contains(way)));
+        assert!(exists, "docs/COMING_FROM.md names {group}::{name}, which does not exist");
+        found += 1;
+    }
+    assert!(found > 60, "only {found} names were found");
 }
 
 fn options() -> String {

@@ -73,7 +73,7 @@ impl AbsentLookups {
     fn look_up(&self, db: &Db, lookups: u64) -> Result<f64> {
         let before = db.stats().lookups.data_blocks_read;
         for _ in 0..lookups {
-            assert!(!db.contains(self.next())?, "it was never put");
+            assert!(!db.contains_key(self.next())?, "it was never put");
         }
         Ok((db.stats().lookups.data_blocks_read - before) as f64 / lookups as f64)
     }

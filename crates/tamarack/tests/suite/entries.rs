@@ -184,10 +184,10 @@ impl World {
     fn look_up(&self, key: &[u8]) -> Result<std::result::Result<(), String>> {
         let at = self.random.below(2 + self.snapshots.len() as u64).checked_sub(2);
         let (found, there, expected) = match at {
-            None => (self.db.get(key)?, self.db.contains(key)?, self.now.get(key)),
+            None => (self.db.get(key)?, self.db.contains_key(key)?, self.now.get(key)),
             Some(at) => {
                 let (snapshot, content) = &self.snapshots[at as usize];
-                (snapshot.get(key)?, snapshot.contains(key)?, content.get(key))
+                (snapshot.get(key)?, snapshot.contains_key(key)?, content.get(key))
             }
         };
         let is_right = found.as_deref() == expected.map(Vec::as_slice) && there == expected.is_some();

@@ -163,12 +163,12 @@ fn damage_has_an_event_whatever_finds_it() -> Result<()> {
     type Finder = fn(&Db) -> bool;
     let finders: [(&str, Finder); 9] = [
         ("get", |db| db.get("key").is_err()),
-        ("contains", |db| db.contains("key").is_err()),
+        ("contains", |db| db.contains_key("key").is_err()),
         ("multi_get", |db| db.multi_get(&["key"]).is_err()),
         ("snapshot", |db| db.snapshot().get("key").is_err()),
-        ("snapshot contains", |db| db.snapshot().contains("key").is_err()),
-        ("scan", |db| db.scan::<&str>(..).any(|item| item.is_err())),
-        ("reverse scan", |db| db.scan::<&str>(..).next_back().is_some_and(|item| item.is_err())),
+        ("snapshot contains", |db| db.snapshot().contains_key("key").is_err()),
+        ("scan", |db| db.scan(..).any(|item| item.is_err())),
+        ("reverse scan", |db| db.scan(..).next_back().is_some_and(|item| item.is_err())),
         ("verify", |db| db.verify(&mut |_, _| {}).is_ok_and(|report| !report.is_ok())),
         ("merge", |db| db.compact().is_err()),
     ];
@@ -236,7 +236,7 @@ fn a_listener_may_read() -> Result<()> {
         fn on(&self, _: &Event) {
             let Some(db) = self.db.lock().clone() else { return };
             db.get("050").expect("it can be read");
-            assert!(db.scan::<&str>(..).all(|item| item.is_ok()));
+            assert!(db.scan(..).all(|item| item.is_ok()));
             assert!(db.stats().visible_sequence > 0);
             *self.reads.lock() += 1;
         }
@@ -272,6 +272,6 @@ fn a_panic_in_a_listener_goes_no_further() -> Result<()> {
     db.compact()?;
     sim.run_background_until_idle();
     assert!(*calls.lock() > 10);
-    assert_eq!(db.scan::<&str>(..).filter(|item| item.is_ok()).count(), 100);
+    assert_eq!(db.scan(..).filter(|item| item.is_ok()).count(), 100);
     db.close()
 }

@@ -49,7 +49,7 @@ fn predicted_and_measured(db: &Db, lookups: u64) -> Result<(f64, f64)> {
     let random = Random::new(7);
     let before = db.stats();
     for _ in 0..lookups {
-        assert!(!db.contains((random.next() | 1).to_be_bytes())?);
+        assert!(!db.contains_key((random.next() | 1).to_be_bytes())?);
     }
     let after = db.stats();
     let predicted = after.levels.iter().flat_map(|level| &level.runs).map(|run| run.filter_fpr).sum();
@@ -240,7 +240,7 @@ impl Watched {
         self.settle()?;
         // Lookups open tables.
         for number in 0..16 {
-            self.db.contains((number << 60 | 1_u64).to_be_bytes())?;
+            self.db.contains_key((number << 60 | 1_u64).to_be_bytes())?;
         }
         self.check(true);
         Ok(())

@@ -45,7 +45,7 @@ fn false_positives_are_as_predicted() -> Result<()> {
             let lookups = 60_000;
             for i in 0..lookups {
                 let key = 2 * (i * 7919 % entries) + 1;
-                assert!(!db.contains(key.to_be_bytes())?, "{key} was never put");
+                assert!(!db.contains_key(key.to_be_bytes())?, "{key} was never put");
             }
             let counts = db.stats().lookups;
             // The largest keys are past the last table of some runs.
@@ -157,9 +157,9 @@ fn one_digest_for_each_lookup() -> Result<()> {
     let snapshot = db.snapshot();
     for _ in 0..1000 {
         assert_eq!(count(&|| db.get(key()).map(|_| ()))?, 1, "get");
-        assert_eq!(count(&|| db.contains(key()).map(|_| ()))?, 1, "contains");
+        assert_eq!(count(&|| db.contains_key(key()).map(|_| ()))?, 1, "contains");
         assert_eq!(count(&|| snapshot.get(key()).map(|_| ()))?, 1, "get of a snapshot");
-        assert_eq!(count(&|| snapshot.contains(key()).map(|_| ()))?, 1, "contains of a snapshot");
+        assert_eq!(count(&|| snapshot.contains_key(key()).map(|_| ()))?, 1, "contains of a snapshot");
     }
     for keys in 0..100 {
         let keys: Vec<_> = (0..keys).map(|_| key()).collect();

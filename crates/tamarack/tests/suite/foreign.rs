@@ -49,6 +49,6 @@ fn absurd_numbers_are_left_alone() -> Result<()> {
     let numbers: Vec<u64> = own.map(|name| name[..name.len() - 4].parse().expect("a number")).collect();
     assert!(numbers.iter().all(|number| (1_000_000..1_001_000).contains(number)), "after the orphan: {numbers:?}");
     let db = options(&sim).open(dir)?;
-    assert_eq!(db.scan::<&str>(..).count(), 400);
+    assert_eq!(db.scan(..).count(), 400);
     Ok(())
 }

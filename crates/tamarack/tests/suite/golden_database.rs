@@ -78,7 +78,7 @@ fn check(db: &Db, model: &Model) -> Result<()> {
     let report = db.verify(&mut |_, _| {})?;
     assert!(report.is_ok(), "{:?}", report.problems);
     assert_eq!(&all(db), model);
-    assert_eq!(&all_of(db.scan::<&str>(..).rev()), model);
+    assert_eq!(&all_of(db.scan(..).rev()), model);
     for number in 0..KEYS + 10 {
         let key = key(number);
         assert_eq!(db.get(&key)?.as_deref(), model.get(key.as_bytes()).map(|value| &**value), "{key}");

@@ -90,7 +90,7 @@ fn it_is_younger_than_what_came_before_and_older_than_what_comes_after() -> Resu
             db.compact()?;
         }
         check(&db, &model);
-        let found = all_of(snapshot.scan::<&str>(..));
+        let found = all_of(snapshot.scan(..));
         assert_eq!(found, seen, "a snapshot stays what it is");
         drop((snapshot, db));
         let killed = env.kill();
@@ -165,7 +165,7 @@ fn several_at_a_time_count_as_they_finish() -> Result<()> {
     for who in [1, 0, 2] {
         let at_once = db.snapshot();
         ingests[who].take().expect("finished once").finish()?;
-        assert_eq!(at_once.scan::<&str>(..).count(), model.len(), "a snapshot stays what it is");
+        assert_eq!(at_once.scan(..).count(), model.len(), "a snapshot stays what it is");
         for number in 0..100 {
             model.insert(key(number * (1 + who as u32)).into_bytes(), format!("{who} {number}").into_bytes());
         }
@@ -238,7 +238,7 @@ fn ten_thousand_small_ones() -> Result<()> {
         if number % 100 == 1
             && let Some((snapshot, seen)) = &snapshot
         {
-            let found = all_of(snapshot.scan::<&str>(..));
+            let found = all_of(snapshot.scan(..));
             assert_eq!(found, *seen, "after {number}");
             assert_eq!(all(&db), model, "after {number}");
         }

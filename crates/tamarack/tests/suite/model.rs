@@ -10,7 +10,7 @@ pub(crate) type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// Returns all entries of a database.
 pub(crate) fn all(db: &Db) -> Model {
-    all_of(db.scan::<&str>(..))
+    all_of(db.scan(..))
 }
 
 /// Returns the entries that a scan yields, each key once.

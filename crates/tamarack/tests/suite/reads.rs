@@ -59,7 +59,7 @@ fn database(deal: Deal, direct: bool) -> Result<(SimEnv, Db)> {
     }
     db.close()?;
     let db = options(&env, direct).open("/db")?;
-    assert!(db.scan::<&str>(..).next().is_some() && db.scan::<&str>(..).next_back().is_some());
+    assert!(db.scan(..).next().is_some() && db.scan(..).next_back().is_some());
     let runs: usize = db.stats().levels.iter().map(|level| level.runs.len()).sum();
     assert_eq!(runs, RUNS, "each flush makes a run");
     let device = Device { read_bytes_per_second: 1 << 40, read_latency: LATENCY, ..Device::NVME_SSD };
@@ -113,7 +113,7 @@ fn a_seek_over_ten_runs_takes_as_long_as_one_read() -> Result<()> {
     in_both_modes(|env, db| {
         let forward = Cost::of(env, db, || drop(db.scan(key(1000)..).next().unwrap().unwrap()));
         let to = (Bound::Unbounded, Bound::Included(key(2000)));
-        let backward = Cost::of(env, db, || drop(db.scan::<Vec<u8>>(to).next_back().unwrap().unwrap()));
+        let backward = Cost::of(env, db, || drop(db.scan(to).next_back().unwrap().unwrap()));
         for cost in [forward, backward] {
             assert_eq!(cost.latencies, 1, "{cost:?}");
             assert_eq!(cost.reads, [1; RUNS], "each run is read once: {cost:?}");
@@ -159,7 +159,7 @@ fn a_scan_of_a_hundred_entries_reads_each_run_at_most_twice() -> Result<()> {
 #[test]
 fn a_long_scan_reads_in_growing_pieces() -> Result<()> {
     let (env, db) = database(Deal::Apart, true)?;
-    let cost = Cost::of(&env, &db, || assert_eq!(db.scan::<&str>(..).count(), KEYS));
+    let cost = Cost::of(&env, &db, || assert_eq!(db.scan(..).count(), KEYS));
     let total = cost.counted.total();
     assert!(total.bytes < (KEYS * VALUE_BYTES) as u64 * 5 / 4, "{cost:?}");
     assert!(cost.reads.iter().all(|&reads| reads <= 6), "8, 16, 32, 64, 128 and 256 KiB are more than 300: {cost:?}");
@@ -171,7 +171,7 @@ fn a_long_scan_reads_in_growing_pieces() -> Result<()> {
 #[test]
 fn a_long_scan_is_cached_if_all_fits() -> Result<()> {
     let (env, db) = database(Deal::Round, true)?;
-    let scan = |db: &Db| assert_eq!(db.scan::<&str>(..).count(), KEYS);
+    let scan = |db: &Db| assert_eq!(db.scan(..).count(), KEYS);
     assert!(Cost::of(&env, &db, || scan(&db)).counted.total().bytes > (KEYS * VALUE_BYTES) as u64);
     assert_eq!(Cost::of(&env, &db, || scan(&db)).reads, [0; 0]);
     db.close()?;
@@ -227,7 +227,7 @@ fn blocks_behind_a_cut_are_read_when_a_scan_gets_there() -> Result<()> {
         let inside = Cost::of(env, db, || drop(db.scan(key(1500)..).next().unwrap().unwrap()));
         assert_eq!((&inside.reads[..], inside.latencies), (&[1][..], 1), "{inside:?}");
         let to = (Bound::Unbounded, Bound::Excluded(key(1400)));
-        let inside = Cost::of(env, db, || drop(db.scan::<Vec<u8>>(to).next_back().unwrap().unwrap()));
+        let inside = Cost::of(env, db, || drop(db.scan(to).next_back().unwrap().unwrap()));
         assert_eq!((&inside.reads[..], inside.latencies), (&[1][..], 1), "{inside:?}");
 
         let crossing = || assert!(db.scan(key(1998)..).take(4).map(|entry| entry.unwrap().0).eq((1998..2002).map(key)));
@@ -235,9 +235,7 @@ fn blocks_behind_a_cut_are_read_when_a_scan_gets_there() -> Result<()> {
         // The oldest run has its own table again behind the one with the moved keys.
         assert_eq!((crossing.reads.len(), crossing.latencies), (RUNS + 1, 2), "{crossing:?}");
         let to = (Bound::Unbounded, Bound::Excluded(key(1002)));
-        let back = || {
-            assert!(db.scan::<Vec<u8>>(to).rev().take(4).map(|entry| entry.unwrap().0).eq((998..1002).rev().map(key)))
-        };
+        let back = || assert!(db.scan(to).rev().take(4).map(|entry| entry.unwrap().0).eq((998..1002).rev().map(key)));
         let back = Cost::of(env, db, back);
         assert_eq!((back.reads.len(), back.latencies), (RUNS + 1, 2), "{back:?}");
     })
@@ -304,7 +302,7 @@ fn index_blocks_stay_if_they_fit() -> Result<()> {
             db.put(key(number), [b'v'; VALUE_BYTES])?;
         }
         db.compact()?;
-        let look_up = || (0..KEYS).for_each(|number| assert!(db.contains(key(number)).unwrap()));
+        let look_up = || (0..KEYS).for_each(|number| assert!(db.contains_key(key(number)).unwrap()));
         look_up();
         let gets = Cost::of(&env, &db, look_up).counted.gets;
         assert_eq!((gets.blocks, gets.index_blocks), (KEYS as u64 + index_blocks, index_blocks));
@@ -352,7 +350,7 @@ fn index_blocks_are_read_together() -> Result<()> {
 
     let db = open(1 << 20)?;
     env.start_recording();
-    assert!(db.contains(key(0))?);
+    assert!(db.contains_key(key(0))?);
     let calls = env.stop_recording();
     db.close()?;
     let piece = calls.iter().filter(|call| call.kind == CallKind::Read).max_by_key(|call| call.bytes).expect("a read");
@@ -369,9 +367,9 @@ fn index_blocks_are_read_together() -> Result<()> {
             env.inject(fails());
         }
         let keys = [key(0), key(1)];
-        assert!(db.contains(key(0))?, "damaged: {is_damaged}");
+        assert!(db.contains_key(key(0))?, "damaged: {is_damaged}");
         assert!(db.multi_get(&keys)?.iter().all(Option::is_some), "damaged: {is_damaged}");
-        assert_eq!(db.scan::<&str>(..).take(2).filter(|entry| entry.is_ok()).count(), 2, "damaged: {is_damaged}");
+        assert_eq!(db.scan(..).take(2).filter(|entry| entry.is_ok()).count(), 2, "damaged: {is_damaged}");
         let error = look_up(&db).expect_err("a block is lost");
         assert_eq!(matches!(error, Error::Corruption { .. }), is_damaged, "{error}");
         env.clear_faults();
@@ -575,7 +573,7 @@ fn each_reader_has_its_own_counters() -> Result<()> {
         let (read, data_blocks) = check("get", |reads| reads.gets, &gets(100, 97));
         assert_eq!((read.blocks, read.batches), (data_blocks, 0), "index blocks are in the cache");
         assert_eq!(read.reads, read.blocks, "a lookup reads a block at a time");
-        let contains = || assert!((120..2900).step_by(89).all(|n| db.contains(key(n)).unwrap()));
+        let contains = || assert!((120..2900).step_by(89).all(|n| db.contains_key(key(n)).unwrap()));
         let (read, data_blocks) = check("contains", |reads| reads.gets, &contains);
         assert_eq!(read.blocks, data_blocks);
         let keys: Vec<_> = (130..2900).step_by(83).map(key).collect();
@@ -638,11 +636,11 @@ fn a_few_scans_of_many_runs_read_each_block_once() -> Result<()> {
         // Four values fill a block.
         let most = 3 * runs as u64;
         let before = scans_read();
-        assert_eq!(db.scan::<&[u8]>(..).rev().count(), runs * ENTRIES);
+        assert_eq!(db.scan(..).rev().count(), runs * ENTRIES);
         let read = scans_read() - before;
         assert!(read <= most, "one scan of {runs} runs read {read} blocks backward");
         let before = scans_read();
-        let mut open: Vec<_> = (0..scans).map(|_| db.scan::<&[u8]>(..)).collect();
+        let mut open: Vec<_> = (0..scans).map(|_| db.scan(..)).collect();
         for number in 0..runs * ENTRIES {
             for scan in &mut open {
                 assert_eq!(scan.next().transpose()?.map(|(found, _)| found), Some(key(number)));
@@ -730,7 +728,7 @@ fn compactions_go_on_after_reads_that_fail() -> Result<()> {
             Err(error) => return Err(error),
         }
         let mut found = 0;
-        for entry in db.scan::<&[u8]>(..) {
+        for entry in db.scan(..) {
             let (key_found, value) = entry?;
             assert!(key_found[..] == key(found)[..] && value.len() == VALUE_BYTES, "seed {seed}: entry {found}");
             found += 1;

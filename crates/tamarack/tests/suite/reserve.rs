@@ -105,7 +105,7 @@ fn puts_leave_the_reserve_to_flushes_and_compactions() -> Result<()> {
         let refused = delete(&sim, &db, (0..stored * 3 / 4).map(|number| format!("{:04}", number * 7919 % 10_000)))?;
         assert!(refused <= REFUSED_MAX, "{refused} refusals of {} deletes", stored * 3 / 4);
         db.compact()?;
-        assert_eq!(db.scan::<&str>(..).count() as u64, stored - stored * 3 / 4);
+        assert_eq!(db.scan(..).count() as u64, stored - stored * 3 / 4);
         wait(&sim);
         put(&db, 1).expect("deletes and a compaction have freed space");
         assert!(told.lock().chunks(2).all(|pair| pair == ["low", "freed"]), "{:?}", told.lock());
@@ -186,7 +186,7 @@ fn background_work_waits_for_its_space() -> Result<()> {
     wait(&sim);
     db.wait_for_compactions()?;
     assert_eq!(db.stats().levels.iter().map(|level| level.runs.len()).sum::<usize>(), 1, "what was asked for is done");
-    assert_eq!(db.scan::<&str>(..).count(), 450);
+    assert_eq!(db.scan(..).count(), 450);
     Ok(())
 }
 
@@ -213,7 +213,7 @@ fn a_flush_may_find_too_little_space() -> Result<()> {
     sim.set_capacity(None);
     wait(&sim);
     assert_eq!((db.stats().flushes, db.stats().memtables.len()), (1, 1));
-    assert_eq!(db.scan::<&str>(..).count() as u64, stored);
+    assert_eq!(db.scan(..).count() as u64, stored);
     Ok(())
 }
 
@@ -236,7 +236,7 @@ fn an_ingest_leaves_the_reserve_alone() -> Result<()> {
     assert!(error.is_storage_full() && free_bytes(&sim) > 10 * PAGE_BYTES, "{error}");
     drop(ingest);
     wait(&sim);
-    assert_eq!(db.scan::<&str>(..).count(), 1);
+    assert_eq!(db.scan(..).count(), 1);
     put(&db, 2)
 }
 
@@ -331,7 +331,7 @@ fn a_full_disk_is_emptied_by_deletes() -> Result<()> {
                 }
                 let disk = db.stats().disk.expect("there is a limit");
                 assert!(!disk.is_low, "{policy}: space does not come back: {disk:?}");
-                assert_eq!(db.scan::<&str>(..).count(), 0, "{policy}");
+                assert_eq!(db.scan(..).count(), 0, "{policy}");
             }
             println!("{policy}, memtables of {memtable_bytes}: {most} entries, {all_refused} deletes refused");
         }
@@ -361,7 +361,7 @@ fn a_full_disk_is_emptied_with_larger_tables_than_filled_it() -> Result<()> {
             wait(&sim);
         }
         assert!(!db.stats().disk.expect("there is a limit").is_low, "{policy}: {}", shown(&sim, &db));
-        assert_eq!(db.scan::<&str>(..).count(), 0, "{policy}");
+        assert_eq!(db.scan(..).count(), 0, "{policy}");
     }
     Ok(())
 }
@@ -401,7 +401,7 @@ fn tables_stay_compressed_while_space_is_low() -> Result<()> {
             wait(&sim);
         }
         assert!(!db.stats().disk.expect("there is a limit").is_low, "{}", shown(&sim, &db));
-        assert_eq!(db.scan::<&str>(..).count(), 0);
+        assert_eq!(db.scan(..).count(), 0);
     }
     Ok(())
 }
@@ -502,7 +502,7 @@ fn fill_and_empty(disk: &Path) -> Result<()> {
             }
         }
         println!("round {round}: {stored} entries, then deleted; {:?}", db.stats().disk);
-        assert_eq!(db.scan::<&str>(..).count(), 0);
+        assert_eq!(db.scan(..).count(), 0);
     }
     db.close()?;
     assert!(open()?.verify(&mut |_, _| {})?.is_ok());
@@ -560,7 +560,7 @@ fn no_more_parts_begin_than_there_is_space_for() -> Result<()> {
         println!("seed {seed}: {taken} of {spare} bytes taken, {one} by one part");
         assert!(least >= flushes && (taken > one) == (spare > 2 * one), "seed {seed}: {taken} bytes were taken");
         assert_eq!(db.stats().compaction_failures, 0);
-        assert_eq!(db.scan::<&str>(..).count() as u64, stored);
+        assert_eq!(db.scan(..).count() as u64, stored);
 
         let image = image.expect("a part has begun");
         let seen = watch(&image, capacity, 0);
@@ -571,7 +571,7 @@ fn no_more_parts_begin_than_there_is_space_for() -> Result<()> {
         println!("seed {seed}: {} bytes taken after it was resumed", flushes + spare - least);
         assert!(least >= flushes, "seed {seed}: {least} bytes were free after it was resumed");
         assert_eq!(db.stats().compaction_failures, 0);
-        assert_eq!(db.scan::<&str>(..).count() as u64, stored, "seed {seed}");
+        assert_eq!(db.scan(..).count() as u64, stored, "seed {seed}");
     }
     Ok(())
 }

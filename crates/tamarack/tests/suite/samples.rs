@@ -96,7 +96,7 @@ fn rates_are_those_of_the_filters() -> Result<()> {
     let random = Random::new(3);
     let lookups = 400_000;
     for _ in 0..lookups {
-        assert!(!db.contains(key(3, random.below(ENTRIES - 1)))?);
+        assert!(!db.contains_key(key(3, random.below(ENTRIES - 1)))?);
     }
     let stats = db.stats();
     for run in runs(&stats) {
@@ -120,7 +120,7 @@ fn rates_are_those_of_the_filters() -> Result<()> {
 fn young_tables_are_not_taken_for_unread() -> Result<()> {
     let db = tree(MemoryEnv::new(1))?;
     let random = Random::new(5);
-    let look = |count| (0..count).try_for_each(|_| db.contains(key(3, random.below(ENTRIES - 1))).map(|_| ()));
+    let look = |count| (0..count).try_for_each(|_| db.contains_key(key(3, random.below(ENTRIES - 1))).map(|_| ()));
     look(50_000)?;
     (0..ENTRIES).try_for_each(|number| db.put(key(4, number), "value"))?;
     db.flush()?;

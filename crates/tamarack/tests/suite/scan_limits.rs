@@ -35,7 +35,7 @@ fn tree(policy: &str, memtable_bytes: u64, entries: u64) -> Result<Db> {
     db.close()?;
     let db = options().open("/db")?;
     // Opens the tables, and reads the indexes.
-    assert_eq!(db.scan::<&[u8]>(..).count() as u64, entries);
+    assert_eq!(db.scan(..).count() as u64, entries);
     Ok(db)
 }
 

@@ -93,7 +93,7 @@ fn measured_space_is_within_the_bound() {
             write(&db, &random, 20 + random.below(600), [0, 2, 5, 10][round / 3 % 4], &mut model);
             check(&db, &model, most, &format!("{policy}, seed {seed}, round {round}"));
         }
-        let found = db.scan::<&str>(..).map(|entry| entry.expect("readable"));
+        let found = db.scan(..).map(|entry| entry.expect("readable"));
         assert!(found.eq(model.iter().map(|(key, value)| (key.clone().into_bytes(), value.clone().into_bytes()))));
         assert!(db.verify(&mut |_, _| {}).unwrap().is_ok());
         db.close().unwrap();

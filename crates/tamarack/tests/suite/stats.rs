@@ -180,7 +180,7 @@ fn what_readers_hold() -> Result<()> {
     put(&db, 0, 300)?;
     db.flush()?;
     let before = db.stats().space;
-    let mut reader = db.scan::<&str>(..);
+    let mut reader = db.scan(..);
     assert!(reader.next().transpose()?.is_some());
     db.compact()?;
     let after = db.stats().space;

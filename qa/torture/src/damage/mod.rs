@@ -157,7 +157,7 @@ fn judge(run: &mut Run, whole: &Whole, options: &Options, dir: &Path) -> Result<
 }
 
 fn read(db: &Db) -> Result<Content, tamarack::Error> {
-    db.scan::<&str>(..).map(|entry| entry.map(|(key, value)| (key.to_vec(), value.to_vec()))).collect()
+    db.scan(..).map(|entry| entry.map(|(key, value)| (key.to_vec(), value.to_vec()))).collect()
 }
 
 /// Repairs a damaged database and compares what it then holds with what the repair reports.

@@ -199,7 +199,7 @@ impl Caller<'_> {
     fn read_all(&mut self) -> Result<Result<(), String>, Error> {
         let begin = self.tick();
         let read = if self.random.one_in(2) {
-            let scan = self.db.scan::<&str>(..);
+            let scan = self.db.scan(..);
             let end = self.tick();
             scan_versions(scan, self.random.one_in(2))?.map(|versions| (end, versions))
         } else {
@@ -209,7 +209,7 @@ impl Caller<'_> {
                 self.db.flush()?;
             }
             if self.random.one_in(2) {
-                scan_versions(snapshot.scan::<&str>(..), self.random.one_in(2))?.map(|versions| (end, versions))
+                scan_versions(snapshot.scan(..), self.random.one_in(2))?.map(|versions| (end, versions))
             } else {
                 let mut versions = Vec::new();
                 for key in 0..KEYS {

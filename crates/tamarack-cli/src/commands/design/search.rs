@@ -1,10 +1,12 @@
 //! `tamarack design --policy auto`: finds a design for a workload and a memory budget.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tamarack_model::Bytes;
 use tamarack_model::device::Device;
 use tamarack_model::navigator::monkey::defaults::{self, DefaultDesign};
-use tamarack_model::navigator::union::{Answer, Bounds, Impossible, PricedDesign, Request, find, price};
+use tamarack_model::navigator::union::{
+    Answer, Bounds, Exploration, Impossible, PricedDesign, Request, explore, find, price,
+};
 use tamarack_model::workload::Workload;
 
 use crate::outcome::Failure;
@@ -36,9 +38,44 @@ pub(super) fn parse_bounds(text: &str) -> Result<Bounds, String> {
     Ok(Bounds { zero_result_reads, existing_reads, range_seeks, update_writes, space_amplification })
 }
 
+/// What was found.
+pub(super) struct DesignSearch {
+    pub(super) answer: Answer,
+    /// All designs that were compared.
+    pub(super) compared: Vec<PricedDesign>,
+    /// The default designs of other stores.
+    stores: Vec<(&'static str, PricedDesign)>,
+    /// What could be different, if that is asked for.
+    what_if: Option<Vec<WhatIf>>,
+}
+
+impl DesignSearch {
+    /// The best design of all, or why there is none. `device` is the name of the request's.
+    pub(super) fn new(request: &Request, device: &str, wants_what_if: bool) -> Result<Self, Failure> {
+        let Exploration { answer, compared } = explore(request);
+        let answer = explained(request, answer)?;
+        let what_if = wants_what_if.then(|| what_if(request, device));
+        Ok(Self { answer, compared, stores: stores(request), what_if })
+    }
+
+    /// All of it as text.
+    pub(super) fn text(&self) -> String {
+        let what_if = self.what_if.as_deref().unwrap_or_default();
+        format!("{}{}", text(&self.answer, &self.stores), what_if_text(&self.answer, what_if))
+    }
+
+    /// Adds it to the object of the best design.
+    pub(super) fn add_to(&self, object: &mut Map<String, Value>) {
+        object.insert("search".to_owned(), self::object(&self.answer, &self.stores));
+        if let Some(what_if) = &self.what_if {
+            object.insert("what_if".to_owned(), what_if_object(what_if));
+        }
+    }
+}
+
 /// The answer, or why there is none.
-pub(super) fn search(request: &Request) -> Result<Answer, Failure> {
-    find(request).map_err(|impossible| {
+fn explained(request: &Request, answer: Result<Answer, Impossible>) -> Result<Answer, Failure> {
+    answer.map_err(|impossible| {
         Failure::Usage(match impossible {
             Impossible::Memory { least } => format!(
                 "{} of memory are too few for the memtables, filters and indexes of any design; the smallest takes {}: \
@@ -62,7 +99,7 @@ pub(super) fn search(request: &Request) -> Result<Answer, Failure> {
 }
 
 /// What was found, and the best of other kinds.
-pub(super) fn text(answer: &Answer, stores: &[(&'static str, PricedDesign)]) -> String {
+fn text(answer: &Answer, stores: &[(&'static str, PricedDesign)]) -> String {
     let PricedDesign { split, policy, filter_specification, buffer, .. } = &answer.best;
     let bytes = |bytes: f64| show_bytes(bytes as u64);
     let mut rows = vec![
@@ -107,14 +144,14 @@ fn row(name: String, found: &PricedDesign) -> Vec<String> {
 }
 
 /// The default designs of other stores, priced for the same request.
-pub(super) fn stores(request: &Request) -> Vec<(&'static str, PricedDesign)> {
+fn stores(request: &Request) -> Vec<(&'static str, PricedDesign)> {
     let priced =
         |design: &DefaultDesign| (design.store, price(request, &design.policy(), design.buffer, design.filter()));
     defaults::ALL.iter().map(priced).collect()
 }
 
 /// The same for programs.
-pub(super) fn object(answer: &Answer, stores: &[(&'static str, PricedDesign)]) -> Value {
+fn object(answer: &Answer, stores: &[(&'static str, PricedDesign)]) -> Value {
     Value::Object(json::object([
         ("compared", answer.compared.into()),
         ("best", design(&answer.best)),
@@ -139,14 +176,14 @@ fn design(found: &PricedDesign) -> Value {
 }
 
 /// One thing that could be different, and the best design then; `None` if there is none.
-pub(super) struct WhatIf {
+struct WhatIf {
     what: String,
     best: Option<PricedDesign>,
 }
 
 /// The best designs if something else than what was asked for were given. `device` is the name of
 /// the request's.
-pub(super) fn what_if(request: &Request, device: &str) -> Vec<WhatIf> {
+fn what_if(request: &Request, device: &str) -> Vec<WhatIf> {
     let memory = |factor: f64| Bytes((request.memory.as_f64() * factor) as u64);
     let mut others = vec![
         ("a quarter of the memory".to_owned(), Request { memory: memory(0.25), ..*request }),
@@ -180,7 +217,7 @@ fn with_updates(workload: Workload, updates: f64) -> Option<Workload> {
 }
 
 /// The table of what could be different; empty without any.
-pub(super) fn what_if_text(answer: &Answer, others: &[WhatIf]) -> String {
+fn what_if_text(answer: &Answer, others: &[WhatIf]) -> String {
     if others.is_empty() {
         return String::new();
     }
@@ -211,7 +248,7 @@ fn bar(times: f64) -> String {
 }
 
 /// The same for programs.
-pub(super) fn what_if_object(others: &[WhatIf]) -> Value {
+fn what_if_object(others: &[WhatIf]) -> Value {
     let one = |WhatIf { what, best }: &WhatIf| {
         Value::Object(json::object([
             ("what", what.as_str().into()),

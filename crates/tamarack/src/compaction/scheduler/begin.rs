@@ -9,10 +9,10 @@ use std::time::Duration;
 use tamarack_env::sync::atomic::{Ordering, fence};
 use tamarack_model::agenda::{Contents, Next, RequestId};
 use tamarack_model::planner::{self, Cause};
-use tamarack_model::{Bytes, Shape, growth};
+use tamarack_model::{Bytes, Shape, growth, tables};
 
 use super::part_space::with_margin;
-use super::{REST_MIN, REST_SHARE, Scheduler, TABLE_BYTES_MAX, TABLE_BYTES_MIN};
+use super::{REST_MIN, REST_SHARE, Scheduler};
 use crate::compaction::edits;
 use crate::compaction::job::{Inputs, Job, JobPart};
 use crate::compaction::progress::JobProgress;
@@ -31,13 +31,6 @@ use crate::tree::version::{TreeVersion, Version};
 /// Names of the steps that fail for lack of disk space.
 const FLUSH_SPACE: &str = "flush: find space";
 const COMPACTION_SPACE: &str = "compaction: find space";
-
-/// Target number of tables of a run, within the bounds on their size.
-const TABLES_PER_RUN: u64 = 32;
-
-/// Tables may exceed their size by one part in this many: files are a little larger than their
-/// entries.
-const TABLE_MARGIN: u64 = 16;
 
 impl Scheduler {
     /// Makes jobs for the compactions in progress of a version.
@@ -83,6 +76,14 @@ impl Scheduler {
             if next == Next::Nothing && !is_space_low && schedule.jobs.is_empty() {
                 (next, rests_from) = self.next_at_rest(schedule, tree, &contents, startable);
             }
+            let for_reads = match &next {
+                Next::Compact { plan, .. } if matches!(plan.cause, Cause::Reads { .. }) => Some(plan),
+                _ => None,
+            };
+            if for_reads.is_some_and(|plan| is_space_low || !self.has_space_for_reads(tree.1, plan)) {
+                schedule.agenda.forget_reads();
+                continue;
+            }
             tracing::debug!(%next, "agenda decided");
             let outcome = match &next {
                 Next::Nothing => {
@@ -97,7 +98,7 @@ impl Scheduler {
                 Next::Compact { plan, request } => self.begin_compaction(schedule, &version, plan, *request),
                 Next::NewShape(shape) => {
                     let policy = schedule.policy().clone();
-                    self.take_shape(schedule, policy, shape.clone())
+                    self.take_shape(schedule, policy, shape.clone(), None)
                 }
             };
             let Err(error) = outcome else { continue };
@@ -108,6 +109,12 @@ impl Scheduler {
                 // Those in progress use the space, and are not to be paused: when one has ended,
                 // this is decided again.
                 may_compact = false;
+                continue;
+            }
+            if for_reads.is_some() {
+                // It may be decided again, and others go on.
+                schedule.agenda.forget_reads();
+                tracing::warn!(%error, "a compaction for reads could not begin");
                 continue;
             }
             let retry = if let Next::Flush(_) = next {
@@ -154,6 +161,12 @@ impl Scheduler {
             return (Next::Nothing, Some(schedule.busy_at.saturating_add(rest)));
         }
         (Next::Compact { plan, request: None }, None)
+    }
+
+    /// A compaction for reads is no necessity either.
+    fn has_space_for_reads(&self, tree: &TreeVersion, plan: &planner::CompactionPlan) -> bool {
+        let bytes = plan.inputs.iter().filter_map(|run| tree.run(*run)).map(|(run, ..)| run.raw_bytes()).sum();
+        self.reserve.spares(bytes)
     }
 
     /// Returns the oldest immutable memtable, if it is complete.
@@ -305,13 +318,7 @@ impl Scheduler {
     /// Returns the size of these tables where none is set.
     fn derived_table_bytes(&self, raw_bytes: u64) -> u64 {
         // On a small disk, small tables: a compaction takes space for one of each input.
-        let most = self.reserve.table_bytes().min(TABLE_BYTES_MAX);
-        let derived = (raw_bytes / TABLES_PER_RUN).clamp(TABLE_BYTES_MIN.min(most), most);
-        // Tables of a run of few tables get equal sizes: a small rest would be a table of its own,
-        // whose filter takes a cache line for few entries.
-        let tables = ((raw_bytes + derived / 2) / derived).max(1);
-        let equal = raw_bytes / tables;
-        (equal + equal / TABLE_MARGIN).max(TABLE_BYTES_MIN.min(most))
+        tables::table_bytes(raw_bytes, self.reserve.table_bytes())
     }
 
     /// Makes the job of a task, divided into parts.

@@ -1,9 +1,10 @@
 //! How an ingested run becomes part of the tree: one edit, under the scheduler's lock, while nobody
 //! writes and no entry is in a memtable.
 
+use tamarack_model::tables::{TABLE_BYTES_MAX, TABLE_BYTES_MIN};
 use tamarack_model::{Bytes, Shape, planner};
 
-use super::{Scheduler, TABLE_BYTES_MAX, TABLE_BYTES_MIN};
+use super::Scheduler;
 use crate::compaction::edits;
 use crate::compaction::output::CompactionOutput;
 use crate::compaction::schedule::Schedule;

@@ -92,8 +92,8 @@ pub use reshape::ReshapeEstimate;
 pub struct SchedulerSettings {
     /// Number of workers, and so the maximum number of parts of a compaction.
     pub threads: usize,
-    /// Size of table files, in bytes; `None` derives it from the run: a thirty-second of it,
-    /// between [`TABLE_BYTES_MIN`] and [`TABLE_BYTES_MAX`].
+    /// Size of table files, in bytes; `None` derives it from the run
+    /// ([`tamarack_model::tables`]).
     pub table_bytes: Option<u64>,
     /// Size of memtables that policies get at first, in raw bytes.
     pub memtable_bytes: u64,
@@ -118,12 +118,6 @@ const REST_MIN: Duration = Duration::from_secs(1);
 
 /// The same as a multiple of the time that its compaction will take.
 const REST_SHARE: f64 = 4.0;
-
-/// Minimum derived size of a table: each table costs a sync and an entry in the manifest.
-pub const TABLE_BYTES_MIN: u64 = 2 << 20;
-/// Maximum derived size of a table: a compaction needs temporary space for a table per input, and
-/// hands over one at a time.
-pub const TABLE_BYTES_MAX: u64 = 64 << 20;
 
 /// Plans and carries out the flushes and compactions of a tree, and removes the tables that they
 /// make garbage.

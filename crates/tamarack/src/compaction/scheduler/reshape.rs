@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use tamarack_env::sync::atomic::Ordering;
 use tamarack_model::filter::FilterChoice;
+use tamarack_model::occupancy::Occupancy;
 use tamarack_model::policy::{Policy, ShapeFamily};
 use tamarack_model::simulate::{self, ChangeCost as PredictedChange};
 use tamarack_model::{Bytes, Shape};
@@ -26,6 +27,7 @@ use crate::database::Activity;
 use crate::error::{Error, Result};
 use crate::format::edit::{Change, ShapeBlob};
 use crate::format::shape::TreeDesign;
+use crate::mistake::{self, Mistake};
 use crate::tree::design;
 use crate::tree::occupancy::RunContents;
 
@@ -115,17 +117,23 @@ impl Scheduler {
 
     /// Changes the policy and the shape. Moves no data: the tree takes its form as data arrives,
     /// and at rest. `memtable_bytes` is the size of memtables from now on, in raw bytes, as far as
-    /// policies do not have their own; `None` leaves it.
+    /// policies do not have their own; `None` leaves it. A decision of the navigator that the
+    /// change follows from is recorded with it.
     ///
     /// # Errors
     /// As [`Manifest::commit`](crate::tree::manifest::Manifest::commit).
-    pub fn set_policy(&self, policy: Arc<Policy>, memtable_bytes: Option<u64>) -> Result<Shape> {
+    pub fn set_policy(
+        &self,
+        policy: Arc<Policy>,
+        memtable_bytes: Option<u64>,
+        decision: Option<&str>,
+    ) -> Result<Shape> {
         let mut schedule = self.schedule.lock();
         self.database.health.check_running()?;
         let data = self.tree.of(&self.manifest.version()).occupancy().bytes();
         let memtable_bytes = memtable_bytes.unwrap_or(self.memtable_bytes.load(Ordering::Relaxed));
         let shape = design::shape_of(&policy, data, memtable_bytes, self.settings.memtable_bytes_max)?;
-        self.take_shape(&mut schedule, policy, shape.clone())?;
+        self.take_shape(&mut schedule, policy, shape.clone(), decision)?;
         self.memtable_bytes.store(memtable_bytes, Ordering::Relaxed);
         // Level 1 may have runs that a tree at rest has not.
         schedule.busy_at = self.env.now();
@@ -135,33 +143,20 @@ impl Scheduler {
     }
 
     /// Changes and records the filters of the tree's tables, existing and new, and whether new
-    /// tables store digests.
+    /// tables store digests. A decision of the navigator is recorded with the change, if there is
+    /// one.
     ///
     /// # Errors
     /// As [`Manifest::commit`](crate::tree::manifest::Manifest::commit).
-    pub fn set_filter(&self, filter: FilterChoice, keeps_digests: bool) -> Result<()> {
+    pub fn set_filter(&self, filter: FilterChoice, keeps_digests: bool, decision: Option<&str>) -> Result<()> {
         let schedule = self.schedule.lock();
         self.database.health.check_running()?;
         if filter != self.filters.chosen() {
-            let shape = self.design(schedule.policy().clone(), schedule.shape().clone(), filter);
-            let set = Change::ShapeSet { tree: self.tree.id(), shape };
-            self.install(vec![set])?;
+            let design = (schedule.policy().clone(), schedule.shape().clone(), filter);
+            let edit = |shape| vec![Change::ShapeSet { tree: self.tree.id(), shape }];
+            self.install_design(design, decision, edit)?;
         }
         self.filters.choose(filter, keeps_digests)
-    }
-
-    /// Adds a decision of the navigator to those that are recorded with the design, from its next
-    /// change on.
-    pub fn note_decision(&self, words: String) {
-        let mut decisions = self.decisions.lock();
-        decisions.push(words.replace('\n', " "));
-        let many = decisions.len().saturating_sub(DECISIONS_MAX);
-        decisions.drain(..many);
-    }
-
-    /// Takes back the last decision, which was not carried out.
-    pub fn forget_decision(&self) {
-        self.decisions.lock().pop();
     }
 
     /// Returns the recorded decisions, in the order of time.
@@ -169,10 +164,27 @@ impl Scheduler {
         self.decisions.lock().clone()
     }
 
-    /// Encodes a design.
-    fn design(&self, policy: Arc<Policy>, shape: Shape, filter: FilterChoice) -> ShapeBlob {
-        let (space_bound, decisions) = (self.settings.space_bound, self.decisions.lock().clone());
-        TreeDesign { policy, filter, space_bound, decisions, shape }.encode()
+    /// Installs the edit of a design, with the decision that it follows from, if it follows from
+    /// one. The schedule is locked, so no other design is installed meanwhile: a decision is
+    /// recorded if its edit is, and not otherwise.
+    fn install_design(
+        &self,
+        (policy, shape, filter): (Arc<Policy>, Shape, FilterChoice),
+        decision: Option<&str>,
+        edit: impl FnOnce(ShapeBlob) -> Vec<Change>,
+    ) -> Result<()> {
+        let before = self.decisions();
+        let lines = before.iter().cloned().chain(decision.map(|decision| decision.replace('\n', " ")));
+        let mut after: Vec<String> = lines.collect();
+        after.drain(..after.len().saturating_sub(DECISIONS_MAX));
+        let decisions = if mistake::is_planted(Mistake::DecisionRecordedLate) { before } else { after.clone() };
+        let space_bound = self.settings.space_bound;
+        let design = TreeDesign { policy, filter, space_bound, decisions, shape }.encode();
+        let installed = self.install(edit(design)).map(drop);
+        if installed.is_ok() || mistake::is_planted(Mistake::DecisionKeptThoughUndone) {
+            *self.decisions.lock() = after;
+        }
+        installed
     }
 
     /// Brings every level into the form of the tree's shape, and blocks until that is done.
@@ -197,6 +209,21 @@ impl Scheduler {
         self.wake();
     }
 
+    /// Has the runs of the levels down to this one compacted into one in the background, for the
+    /// sake of reads. Returns false, and does nothing, if the tree is not this one any more, or
+    /// something is in progress.
+    pub fn compact_for_reads(&self, occupancy: &Occupancy, through: usize) -> bool {
+        let mut schedule = self.schedule.lock();
+        let version = self.manifest.version();
+        let is_same = schedule.jobs.is_empty() && self.tree.of(&version).occupancy() == *occupancy;
+        if is_same {
+            schedule.agenda.compact_for_reads(through);
+            drop(schedule);
+            self.wake();
+        }
+        is_same
+    }
+
     /// Returns true while a reshape that was asked for is going on.
     pub fn is_reshaping(&self) -> bool {
         self.is_schedule_reshaping(&mut self.schedule.lock())
@@ -210,10 +237,16 @@ impl Scheduler {
     }
 
     /// Installs another policy and shape.
-    pub(super) fn take_shape(&self, schedule: &mut Schedule, policy: Arc<Policy>, shape: Shape) -> Result<()> {
+    pub(super) fn take_shape(
+        &self,
+        schedule: &mut Schedule,
+        policy: Arc<Policy>,
+        shape: Shape,
+        decision: Option<&str>,
+    ) -> Result<()> {
         let version = self.manifest.version();
-        let blob = self.design(policy.clone(), shape.clone(), self.filters.chosen());
-        self.install(edits::reshaped(self.tree.of(&version), blob, &shape))?;
+        let design = (policy.clone(), shape.clone(), self.filters.chosen());
+        self.install_design(design, decision, |blob| edits::reshaped(self.tree.of(&version), blob, &shape))?;
         self.counters.reshapes.add(1);
         schedule.set_design(policy, shape);
         Ok(())

@@ -29,7 +29,7 @@ use crate::tree::table_file::TableFiles;
 use crate::tree::version::Version;
 use crate::wal::Wal;
 use crate::wal::tests::{DATABASE, DIR, empty_wal};
-use crate::write::{Batch, CommitQueue, CommitSettings, Durability, IntervalSync, Write};
+use crate::write::{Batch, BeginTicket, CommitQueue, CommitSettings, Durability, IntervalSync, ReadSet, Write};
 
 /// A commit queue and what it writes to.
 struct Stage {
@@ -242,6 +242,115 @@ fn throttled_writes_are_delayed() {
     let heard = stage.heard();
     assert!(matches!(&heard[..], [event] if event.starts_with("WriteThrottlingBegan")), "{heard:?}");
     assert_eq!(counters.write_stalls.get(), 0);
+}
+
+/// A transaction's read of one key; of none, if there is none.
+struct Reads(Option<&'static str>);
+
+impl ReadSet for Reads {
+    fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    fn contains(&self, key: &[u8]) -> bool {
+        self.0.is_some_and(|read| read.as_bytes() == key)
+    }
+
+    fn describe(&self, key: &[u8]) -> String {
+        format!("{key:?}")
+    }
+}
+
+impl Stage {
+    /// Commits a put of "b" by a transaction that began there.
+    fn commit_transaction(&self, begun: &BeginTicket, reads: Option<&'static str>) -> Result<()> {
+        let mut batch = Batch::new();
+        batch.put("b", "");
+        self.commits.commit_transaction(&batch, Durability::Buffered, begun, &Reads(reads))
+    }
+}
+
+/// Attempts that are refused delay nobody, neither themselves nor others.
+#[test]
+fn refused_transactions_take_nothing_of_the_rate_of_writes() {
+    let throttled = settings();
+    throttled.throttle.set_rate(Some(put_bytes() as f64)); // one such write in a second
+    let (sim, stage) = simulated(throttled);
+    let begun = stage.commits.begin_transaction();
+    stage.put("a").unwrap();
+    let (began, delays) = (sim.now(), stage.counters.write_delays.get());
+    for _ in 0..10 {
+        let refused = stage.commit_transaction(&begun, Some("a"));
+        assert!(matches!(refused, Err(Error::Conflict { .. })), "{refused:?}");
+    }
+    assert_eq!((sim.now(), stage.counters.write_delays.get()), (began, delays));
+    stage.put("a").unwrap();
+    assert!((sim.now() - began).as_secs_f64() < 2.1, "{:?} after the first write", sim.now() - began);
+    stage.commits.end_transaction(&begun);
+}
+
+/// An installed run makes the transactions too old that have read something before it. One that
+/// could not be installed has changed nothing, and makes none too old.
+#[test]
+fn runs_that_were_not_installed_make_no_transaction_too_old() {
+    let (sim, stage) = simulated(settings());
+    let _flusher = Flusher::start(&sim, &stage);
+    let begun = stage.commits.begin_transaction();
+    let failed = stage.commits.install_run(
+        &mut (),
+        1,
+        |(), _| Ok(()),
+        |(), _| Err::<(), _>(Error::InvalidArgument("no".to_owned())),
+    );
+    assert!(failed.is_err());
+    let failed =
+        stage.commits.install_run(&mut (), 1, |(), _| Err(Error::InvalidArgument("no".to_owned())), |(), _| Ok(()));
+    assert!(failed.is_err());
+    stage.commit_transaction(&begun, Some("a")).unwrap();
+    stage.commits.install_run(&mut (), 1, |(), _| Ok(()), |(), _| Ok(())).unwrap();
+    let refused = stage.commit_transaction(&begun, Some("a"));
+    assert!(matches!(&refused, Err(Error::Conflict { what }) if what.contains("ingested")), "{refused:?}");
+    stage.commit_transaction(&begun, None).unwrap();
+    stage.commits.end_transaction(&begun);
+}
+
+/// The first transaction waits for writes in progress. If these wait for a run, the transaction
+/// sees the run, and is not too old.
+#[test]
+fn a_transaction_that_begins_behind_a_run_is_not_too_old() {
+    let stage = Stage::new(MemoryEnv::new(1), settings());
+    let (installs, begins) = (AtomicBool::new(false), AtomicBool::new(false));
+    let until = |is_done: &dyn Fn() -> bool| {
+        while !is_done() {
+            thread::yield_now();
+        }
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            until(&|| installs.load(Ordering::SeqCst));
+            stage.put("a").unwrap();
+        });
+        let transaction = scope.spawn(|| {
+            // The put has joined a group, whose leader waits.
+            until(&|| installs.load(Ordering::SeqCst) && stage.commits.queue.lock().led);
+            let begun = stage.commits.begin_transaction();
+            assert!(stage.sees("a"));
+            let outcome = stage.commit_transaction(&begun, Some("a"));
+            stage.commits.end_transaction(&begun);
+            outcome
+        });
+        scope.spawn(|| {
+            until(&|| stage.commits.queue.lock().window.is_active());
+            begins.store(true, Ordering::SeqCst);
+        });
+        let install = |(): &mut (), _| {
+            installs.store(true, Ordering::SeqCst);
+            until(&|| begins.load(Ordering::SeqCst));
+            Ok(())
+        };
+        stage.commits.install_run(&mut (), 1, |(), _| Ok(()), install).unwrap();
+        transaction.join().unwrap().unwrap();
+    });
 }
 
 /// A write stall begins when the immutable memtables are too many and the active one is full, or

@@ -26,7 +26,7 @@ use tamarack_env::sim::{Call, Crash, Failure, Fault, Moment};
 use tamarack_env::sync::atomic::{AtomicU64, Ordering};
 use tamarack_env::{Random, SimEnv, Step};
 
-use super::session::{Checked, DIR, Expect, Session, options};
+use super::session::{Checked, DIR, Expect, Session};
 use super::workload::{self, Op, Workload};
 use super::{SEED, calls_of, exhaustive, panic_text};
 use crate::answers::Answers;
@@ -103,7 +103,8 @@ struct Freed {
 fn a_disk_that_becomes_full_at_any_call_and_is_freed_again() {
     let drawn = if exhaustive() { 100 } else { 3 };
     let mut refused: BTreeMap<Step, u64> = BTreeMap::new();
-    for workload in workload::scripts().into_iter().chain((0..drawn).map(workload::drawn)) {
+    let at_random = [workload::reopening().at_random(), workload::drawn(1).at_random()];
+    for workload in workload::scripts().into_iter().chain((0..drawn).map(workload::drawn)).chain(at_random) {
         let (mut trials, mut with_refusals, mut violations) = (0, 0, Vec::new());
         for call in calls_of(&workload, false).iter().filter(|call| call.kind.changes_storage()) {
             for way in WAYS {
@@ -161,7 +162,7 @@ impl fmt::Display for Trial<'_> {
 impl Trial<'_> {
     /// How many operations were refused, or what happened that must not, a panic included.
     fn outcome(&self) -> Result<u64, String> {
-        let outcome = catch_unwind(AssertUnwindSafe(|| self.run()));
+        let outcome = catch_unwind(AssertUnwindSafe(|| self.workload.planted(|| self.run())));
         outcome.unwrap_or_else(|panic| Err(format!("a panic: {}", panic_text(&*panic))))
     }
 
@@ -171,7 +172,7 @@ impl Trial<'_> {
         let loss = [Loss::WhileFull, Loss::OnceFreed, Loss::InTheEnd][random.below(3) as usize];
         let env = SimEnv::new(SEED);
         let full_calls = self.fill_at_the_call(&env, freed.after_calls);
-        let mut session = Session::new(env.clone(), false, Expect::Full, None);
+        let mut session = Session::new(env.clone(), false, Expect::Full, None).of(self.workload);
         let (mut full_ops, mut is_over, mut pending) = (0, false, Vec::new());
         session.open()?;
         for op in &self.workload.ops {
@@ -254,11 +255,12 @@ fn lose_power(session: &Session, random: &Random) -> Checked {
     for (image, least) in ends {
         Way::free(&image);
         let look = || {
-            let db = options(&image, false).open(DIR).map_err(|error| error.to_string())?;
+            let db = session.options(&image).open(DIR).map_err(|error| error.to_string())?;
             let report = db.verify(&mut |_, _| {}).map_err(|error| error.to_string())?;
             let answers = Answers::of(&db, &history.keys());
             let complaint = answers.errors().chain(&report.problems).next();
             complaint.map_or(Ok(()), |error| Err(error.to_string()))?;
+            session.check_design_of(&db)?;
             history.explains(&answers, least).map(drop)
         };
         look().map_err(|why: String| format!("after the end, with {least} commits promised: {why}"))?;

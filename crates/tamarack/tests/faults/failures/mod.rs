@@ -19,6 +19,10 @@
 //! may be wrong, with one exception that no log can notice: if the last record itself was lost,
 //! with no later one to say that it was durable, it is simply not there.
 //!
+//! The same holds while the controller changes the design at random. Then, after each step and on
+//! each image, what is recorded of changes has led to the design that there is
+//! (`recorded_designs`).
+//!
 //! `TAMARACK_EXHAUSTIVE=1` adds many more drawn workloads; a failure prints everything that is
 //! needed to repeat it.
 
@@ -31,15 +35,15 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use tamarack::Durability;
-use tamarack::step;
+use tamarack::mistake::{self, Mistake};
+use tamarack::{Durability, Options, step};
 use tamarack_env::sim::{Call, CallKind, Crash, Failure, Fault};
 use tamarack_env::{SimEnv, Step};
 
 use crate::answers::Answers;
 use crate::history::History;
 use crate::message;
-use session::{Checked, DIR, Expect, Session, options, probe};
+use session::{Checked, DIR, Expect, Session, options, options_of, probe};
 use workload::{INTERVAL, Op, Workload};
 
 /// Every simulated machine is made from it.
@@ -103,6 +107,41 @@ fn every_call_of_drawn_workloads() {
     try_all(&(0..count).map(workload::drawn).collect::<Vec<_>>());
 }
 
+/// A change of the design that fails leaves a valid design, and is recorded only if it was made.
+#[test]
+fn every_call_of_flushes_with_designs_at_random() {
+    try_all(&[workload::rotation().at_random()]);
+}
+
+#[test]
+fn every_call_of_shapes_with_designs_at_random() {
+    try_all(&[workload::shaping().at_random()]);
+}
+
+#[test]
+fn every_call_of_opening_with_designs_at_random() {
+    try_all(&[workload::reopening().at_random()]);
+}
+
+/// A decision that stays recorded although its edit failed would be stored with the next one.
+#[test]
+fn a_decision_that_is_kept_though_undone_is_noticed() {
+    is_noticed(Mistake::DecisionKeptThoughUndone);
+}
+
+/// Memtables would have a size that no design has.
+#[test]
+fn memtables_that_are_resized_early_are_noticed() {
+    is_noticed(Mistake::MemtableResizedEarly);
+}
+
+/// Shows that these tests notice a mistake of the engine.
+fn is_noticed(mistake: Mistake) {
+    let workload = workload::reopening().at_random();
+    let noticed = mistake::with(mistake, || Trial::all(&workload, None).find_map(|trial| trial.violation()));
+    println!("{mistake:?}: {}", noticed.unwrap_or_else(|| panic!("nobody noticed {mistake:?}")));
+}
+
 /// The disk is full at each number of pages that the workload ever takes, and is freed again in the
 /// middle or at the end: then the same handle works as if nothing had been.
 #[test]
@@ -126,7 +165,7 @@ fn a_disk_that_is_full_and_freed_again() {
 
 /// The most pages that the workload takes at any time.
 fn pages_taken(workload: &Workload) -> u64 {
-    let mut session = Session::new(SimEnv::new(SEED), false, Expect::NoError, None);
+    let mut session = Session::new(SimEnv::new(SEED), false, Expect::NoError, None).of(workload);
     session.open().expect("nothing fails");
     let mut most = session.env.used_bytes();
     for op in &workload.ops {
@@ -213,10 +252,15 @@ fn try_all(workloads: &[Workload]) {
 /// The calls that the workload makes if nothing fails; with direct reads they are others where a
 /// table is read.
 fn calls_of(workload: &Workload, direct: bool) -> Vec<Call> {
-    let mut session = Session::new(SimEnv::new(SEED), direct, Expect::NoError, None);
+    let mut session = Session::new(SimEnv::new(SEED), direct, Expect::NoError, None).of(workload);
     session.env.start_recording();
-    let outcome = session.open().and_then(|()| workload.ops.iter().try_for_each(|op| session.step(op)));
+    let outcome =
+        workload.planted(|| session.open().and_then(|()| workload.ops.iter().try_for_each(|op| session.step(op))));
     outcome.unwrap_or_else(|why| panic!("{} goes wrong with no fault at all: {why}", workload.name));
+    if workload.is_at_random {
+        let changes = session.changes;
+        assert!(changes as usize >= workload.ops.len() / 5, "{}: only {changes} changes of the design", workload.name);
+    }
     session.env.stop_recording()
 }
 
@@ -278,7 +322,7 @@ impl<'a> Trial<'a> {
 
     /// Runs it; what happened that must not, a panic included.
     fn violation(&self) -> Option<String> {
-        let outcome = catch_unwind(AssertUnwindSafe(|| self.run()));
+        let outcome = catch_unwind(AssertUnwindSafe(|| self.workload.planted(|| self.run())));
         let outcome = outcome.unwrap_or_else(|panic| Err(format!("a panic: {}", panic_text(&*panic))));
         outcome.err().map(|why| format!("{self}: {why}"))
     }
@@ -288,7 +332,7 @@ impl<'a> Trial<'a> {
         self.forget(&env);
         env.inject(self.fault());
         let struck = (!self.forever).then(|| self.call.path.to_path_buf());
-        let mut session = Session::new(env, self.direct, self.expectation(), struck);
+        let mut session = Session::new(env, self.direct, self.expectation(), struck).of(self.workload);
         session.open()?;
         for op in &self.workload.ops {
             let shown = session.env.faults_shown();
@@ -371,10 +415,12 @@ impl<'a> Trial<'a> {
         // A failed sync that throws pages away takes with them what only the operating system had.
         let kept = if self.failure == Failure::SyncKeepsLengthOnly { durable } else { history.acknowledged() };
         for crash in [Crash::LoseAll, Crash::draw(self.call.number, env.unsynced_changes())] {
-            self.check_image(env.image(crash), &history, durable).map_err(|why| format!("{crash:?}: {why}"))?;
+            self.check_image(env.image(crash), &history, durable, session.changes)
+                .map_err(|why| format!("{crash:?}: {why}"))?;
             session.check_checkpoints(&env.image(crash)).map_err(|why| format!("{crash:?}: {why}"))?;
         }
-        self.check_image(env.process_image(), &history, kept).map_err(|why| format!("process ended: {why}"))?;
+        self.check_image(env.process_image(), &history, kept, session.changes)
+            .map_err(|why| format!("process ended: {why}"))?;
         session.check_checkpoints(&env.process_image()).map_err(|why| format!("process ended: {why}"))?;
         env.clear_faults();
         session.wait(Duration::from_secs(1));
@@ -384,11 +430,11 @@ impl<'a> Trial<'a> {
         Ok(())
     }
 
-    /// Opens the database on `env` and expects at least the first `least` commits; then writes,
-    /// loses power, and looks again.
-    fn check_image(&self, env: SimEnv, history: &History, least: usize) -> Checked {
+    /// Opens the database on `env` and expects at least the first `least` commits and `changes` of
+    /// the design; then writes, loses power, and looks again.
+    fn check_image(&self, env: SimEnv, history: &History, least: usize, changes: u64) -> Checked {
         self.forget(&env);
-        let db = match options(&env, self.direct).open(DIR) {
+        let db = match self.options(&env).open(DIR) {
             Ok(db) => db,
             Err(error) if self.is_damage() => return message::complaint(&error, None).map_or(Ok(()), Err),
             Err(error) => return Err(format!("the database does not open again: {error}")),
@@ -406,12 +452,13 @@ impl<'a> Trial<'a> {
             return Err(format!("verify: {:?}", report.problems));
         }
         history.adopt(commits);
-        let mut session = Session::new(env.clone(), self.direct, self.expectation(), None);
+        let mut session = Session::new(env.clone(), self.direct, self.expectation(), None).of(self.workload);
         session.db = Some(db);
         session.history = history;
+        session.changes = changes;
         session.step(&Op::Write(vec![probe(0)], Durability::Sync)).map_err(|why| format!("a write: {why}"))?;
         let image = env.image(Crash::LoseAll);
-        let db = match options(&image, self.direct).open(DIR) {
+        let db = match self.options(&image).open(DIR) {
             Err(error) if self.is_damage() => return message::complaint(&error, None).map_or(Ok(()), Err),
             db => db.map_err(|error| format!("what was recovered does not survive a loss of power: {error}"))?,
         };
@@ -419,6 +466,10 @@ impl<'a> Trial<'a> {
         let least = if self.may_lose() { 0 } else { session.history.durable() };
         let explained = session.history.explains(&answers, least);
         explained.map(|_| ()).map_err(|why| format!("what was recovered does not survive a loss of power: {why}"))
+    }
+
+    fn options(&self, env: &SimEnv) -> Options {
+        options_of(self.workload.is_at_random, env, self.direct)
     }
 
     /// Whether a record of the WAL was lost with nothing to show it.

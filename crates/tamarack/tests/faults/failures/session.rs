@@ -6,10 +6,11 @@ use std::time::Duration;
 use tamarack::{AdvancedOptions, Batch, Compression, Db, Durability, Error, Options, Snapshot};
 use tamarack_env::{Env, SimEnv};
 
-use super::workload::Op;
+use super::workload::{Op, Workload};
 use crate::answers::{Answers, collect, lookups_contradiction, multi_get, scan_contradiction};
 use crate::history::{History, KeyWrite, Model, apply};
 use crate::message;
+use crate::recorded_designs::RecordedChanges;
 
 /// Where the database lives.
 pub(crate) const DIR: &str = "/db";
@@ -17,16 +18,23 @@ pub(crate) const DIR: &str = "/db";
 /// Everything tiny, so that a few writes pass through all of the engine; and no cache, so that
 /// every read is a call. Tables are read past the page cache if `direct`.
 pub(crate) fn options(env: &SimEnv, direct: bool) -> Options {
-    let advanced = AdvancedOptions::new()
-        .memtable_bytes(160)
-        .immutable_memtables_max(2)
-        .block_bytes(96)
-        .table_bytes(300)
-        .cache_bytes(0);
+    Options::new().compression(Compression::None).advanced(tiny(env, direct).memtable_bytes(160))
+}
+
+/// The same for a workload: with designs at random, an automatic policy, and memtables of the size
+/// that is chosen.
+pub(crate) fn options_of(is_at_random: bool, env: &SimEnv, direct: bool) -> Options {
+    if !is_at_random {
+        return options(env, direct);
+    }
+    Options::new().memory_bytes(1 << 20).compression(Compression::None).advanced(tiny(env, direct).policy("auto"))
+}
+
+fn tiny(env: &SimEnv, direct: bool) -> AdvancedOptions {
+    let advanced = AdvancedOptions::new().immutable_memtables_max(2).block_bytes(96).table_bytes(300).cache_bytes(0);
     // Rolled as soon as it has grown enough.
     let advanced = advanced.manifest_bytes(1);
-    let advanced = advanced.env(std::sync::Arc::new(env.clone())).direct_io(direct);
-    Options::new().compression(Compression::None).advanced(advanced)
+    advanced.env(std::sync::Arc::new(env.clone())).direct_io(direct)
 }
 
 /// What the session should expect of the fault at hand.
@@ -48,6 +56,10 @@ pub(crate) struct Session {
     pub(crate) env: SimEnv,
     /// Tables are read past the page cache.
     direct: bool,
+    /// The design changes at random.
+    is_at_random: bool,
+    /// The number of the last change of the design that was made.
+    pub(crate) changes: u64,
     pub(crate) db: Option<Db>,
     pub(crate) history: History,
     expect: Expect,
@@ -66,13 +78,15 @@ pub(crate) struct Session {
 }
 
 /// What went wrong that must not.
-pub(crate) type Checked = Result<(), String>;
+pub(crate) type Checked<T = ()> = Result<T, String>;
 
 impl Session {
     pub(crate) fn new(env: SimEnv, direct: bool, expect: Expect, struck: Option<PathBuf>) -> Self {
         Self {
             env,
             direct,
+            is_at_random: false,
+            changes: 0,
             db: None,
             history: History::default(),
             expect,
@@ -86,11 +100,21 @@ impl Session {
         }
     }
 
+    /// The same for this workload.
+    pub(crate) fn of(self, workload: &Workload) -> Self {
+        Self { is_at_random: workload.is_at_random, ..self }
+    }
+
+    /// Options for the database on this machine or on an image of it.
+    pub(crate) fn options(&self, env: &SimEnv) -> Options {
+        options_of(self.is_at_random, env, self.direct)
+    }
+
     /// Opens the database. If that fails the session is over: nothing more can be done with it.
     pub(crate) fn open(&mut self) -> Checked {
         self.stopped = false;
         self.interval_pending = false;
-        match options(&self.env, self.direct).open(DIR) {
+        match self.options(&self.env).open(DIR) {
             Ok(db) => {
                 let answers = Answers::of(&db, &self.history.keys());
                 answers.errors().try_for_each(|error| self.check_error(error))?;
@@ -119,8 +143,33 @@ impl Session {
         self.expect = Expect::NoError;
     }
 
-    /// Does one thing and checks its answer.
+    /// Does one thing and checks its answer, and the design.
     pub(crate) fn step(&mut self, op: &Op) -> Checked {
+        self.carry_out(op)?;
+        self.check_design()
+    }
+
+    /// What is recorded of changes of the design is what was made, whatever has failed.
+    fn check_design(&mut self) -> Checked {
+        let Some(db) = &self.db else { return Ok(()) };
+        self.changes = self.check_design_of(db)?;
+        Ok(())
+    }
+
+    /// The same of the database, perhaps on an image of this machine. Returns the number of the
+    /// last change.
+    pub(crate) fn check_design_of(&self, db: &Db) -> Checked<u64> {
+        if !self.is_at_random {
+            return Ok(0);
+        }
+        let number = RecordedChanges::of(db, false)?.number;
+        if number < self.changes && self.expect != Expect::Damage {
+            return Err(format!("change {} of the design was made, and {number} is the last", self.changes));
+        }
+        Ok(number)
+    }
+
+    fn carry_out(&mut self, op: &Op) -> Checked {
         let Some(db) = self.db.clone() else { return Ok(()) };
         match op {
             Op::Write(changes, durability) => self.write(&db, changes, *durability),
@@ -171,12 +220,12 @@ impl Session {
                 }
             }
             Op::Scan { reverse: false } => {
-                let delivered = collect(db.scan::<&str>(..));
+                let delivered = collect(db.scan(..));
                 let contradiction = scan_contradiction(&delivered, self.visible.iter());
                 self.check_scan(delivered.1, contradiction)
             }
             Op::Scan { reverse: true } => {
-                let delivered = collect(db.scan::<&str>(..).rev());
+                let delivered = collect(db.scan(..).rev());
                 let contradiction = scan_contradiction(&delivered, self.visible.iter().rev());
                 self.check_scan(delivered.1, contradiction)
             }
@@ -186,7 +235,7 @@ impl Session {
             }
             Op::ScanSnapshot => {
                 let Some((snapshot, model)) = &self.snapshot else { return Ok(()) };
-                let delivered = collect(snapshot.scan::<&str>(..));
+                let delivered = collect(snapshot.scan(..));
                 let contradiction = scan_contradiction(&delivered, model.iter());
                 self.check_scan(delivered.1, contradiction)
             }
@@ -219,7 +268,7 @@ impl Session {
             let dir = checkpoint_dir(number);
             let wrong = |what: String| Err(format!("checkpoint {number}: {what}"));
             let names = env.list(Path::new(&dir)).unwrap_or_default();
-            let opened = options(env, self.direct).create_if_missing(false).open(&dir);
+            let opened = self.options(env).create_if_missing(false).open(&dir);
             match (names.iter().any(|name| name == "CURRENT"), opened) {
                 (false, Ok(_)) => return wrong("a database without CURRENT".to_owned()),
                 (false, Err(_)) if *acknowledged => return wrong("it was acknowledged, and is gone".to_owned()),

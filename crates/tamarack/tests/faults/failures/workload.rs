@@ -4,12 +4,16 @@
 use std::time::Duration;
 
 use tamarack::Durability;
+use tamarack::mistake::{self, Mistake};
 use tamarack_env::Random;
 
 use crate::history::KeyWrite;
 
 /// How long a write with `Durability::Interval` waits for its sync.
 pub(crate) const INTERVAL: Duration = Duration::from_millis(10);
+
+/// How long a controller waits that changes designs at random.
+const BETWEEN_CHANGES: Duration = Duration::from_micros(300);
 
 /// One thing that a user does.
 #[derive(Clone, Debug)]
@@ -58,6 +62,28 @@ pub(crate) struct Workload {
     pub(crate) name: String,
     /// Its steps; opening comes before them.
     pub(crate) ops: Vec<Op>,
+    /// The policy is automatic, and all of the design changes at random.
+    pub(crate) is_at_random: bool,
+}
+
+impl Workload {
+    fn new(name: impl Into<String>, ops: Vec<Op>) -> Self {
+        Self { name: name.into(), ops, is_at_random: false }
+    }
+
+    /// The same with a design that changes at random: once before each step.
+    pub(crate) fn at_random(self) -> Self {
+        let ops = self.ops.into_iter().flat_map(|op| {
+            let op = if let Op::Policy(_) = op { Op::Policy("auto") } else { op };
+            [Op::Wait(BETWEEN_CHANGES), op]
+        });
+        Self { name: self.name + " with designs at random", ops: ops.collect(), is_at_random: true }
+    }
+
+    /// Runs it in this way.
+    pub(crate) fn planted<T>(&self, run: impl FnOnce() -> T) -> T {
+        if self.is_at_random { mistake::with(Mistake::DesignsAtRandom, run) } else { run() }
+    }
 }
 
 fn key(number: u64) -> Vec<u8> {
@@ -89,7 +115,7 @@ pub(crate) fn rotation() -> Workload {
     ops.extend(puts(Durability::Buffered, 9, 14));
     ops.extend([Op::Flush, Op::Get(key(0)), Op::GetAll, Op::Scan { reverse: true }, Op::Verify]);
     ops.extend(puts(Durability::Buffered, 23, 3));
-    Workload { name: "rotation".to_owned(), ops }
+    Workload::new("rotation", ops)
 }
 
 /// All durability levels beside each other; batches; deletes.
@@ -114,7 +140,7 @@ pub(crate) fn durability() -> Workload {
         write(Sync, [put(8, 11)]),
         Op::Get(key(8)),
     ];
-    Workload { name: "durability".to_owned(), ops }
+    Workload::new("durability", ops)
 }
 
 /// Runs are compacted into one, in several handovers, beneath a snapshot; and once more, with
@@ -126,7 +152,7 @@ pub(crate) fn merging() -> Workload {
     ops.extend(puts(Buffered, 12, 6));
     ops.extend([Op::Compact, Op::Get(key(7)), Op::ScanSnapshot, Op::Scan { reverse: true }]);
     ops.extend([write(Buffered, [delete(1), put(3, 51)]), Op::Compact, Op::Scan { reverse: false }, Op::Verify]);
-    Workload { name: "merging".to_owned(), ops }
+    Workload::new("merging", ops)
 }
 
 /// Due compactions: several levels fill, the tree grows, its policy changes meanwhile, and it
@@ -142,7 +168,7 @@ pub(crate) fn shaping() -> Workload {
     ops.extend([Op::Settle, Op::CompactRange(key(2), key(8)), Op::Scan { reverse: true }, Op::DropAndReopen]);
     ops.push(write(Buffered, (0..11).map(delete)));
     ops.extend([Op::Compact, Op::Policy("leveling:T=3"), Op::Reshape, Op::Scan { reverse: false }, Op::Verify]);
-    Workload { name: "shaping".to_owned(), ops }
+    Workload::new("shaping", ops)
 }
 
 /// Checkpoints of nothing, of what is in the WAL, of a tree that is compacted right after.
@@ -159,7 +185,7 @@ pub(crate) fn checkpoints() -> Workload {
         write(Buffered, [delete(2)]),
         Op::Verify,
     ]);
-    Workload { name: "checkpoints".to_owned(), ops }
+    Workload::new("checkpoints", ops)
 }
 
 /// What a snapshot sees, while flushes pass beneath it.
@@ -171,7 +197,7 @@ pub(crate) fn snapshots() -> Workload {
     ops.extend([write(Buffered, [delete(0), delete(7)]), Op::Flush, Op::ScanSnapshot]);
     ops.extend(puts(Buffered, 24, 8));
     ops.extend([Op::Wait(Duration::ZERO), Op::ScanSnapshot, Op::Scan { reverse: true }, Op::Snapshot, Op::Verify]);
-    Workload { name: "snapshots".to_owned(), ops }
+    Workload::new("snapshots", ops)
 }
 
 /// So many edits that the manifest is rolled several times.
@@ -183,7 +209,7 @@ pub(crate) fn rolling() -> Workload {
     ops.extend([Op::Settle, Op::DropAndReopen]);
     ops.extend(puts(Sync, 32, 12));
     ops.extend([Op::Flush, Op::Scan { reverse: false }, Op::Verify]);
-    Workload { name: "rolling".to_owned(), ops }
+    Workload::new("rolling", ops)
 }
 
 /// Clean and unclean ends, each with something in the WAL, in tables, and half on the way from one
@@ -197,7 +223,7 @@ pub(crate) fn reopening() -> Workload {
     ops.extend([Op::GetAll, Op::Scan { reverse: false }, write(Sync, [put(1, 90), delete(3)])]);
     ops.extend(puts(Buffered, 11, 9));
     ops.extend([Op::DropAndReopen, Op::Flush, Op::Reopen, Op::Reopen, Op::Get(key(1)), write(Buffered, [put(2, 91)])]);
-    Workload { name: "reopening".to_owned(), ops }
+    Workload::new("reopening", ops)
 }
 
 /// All workloads that are written down here.
@@ -209,7 +235,7 @@ pub(crate) fn scripts() -> [Workload; 8] {
 pub(crate) fn drawn(seed: u64) -> Workload {
     let random = Random::new(seed);
     let ops = (0..30).map(|at| draw(&random, at)).collect();
-    Workload { name: format!("drawn from seed {seed}"), ops }
+    Workload::new(format!("drawn from seed {seed}"), ops)
 }
 
 /// What policies change to.

@@ -152,7 +152,7 @@ impl Case<'_> {
         }
         let read_only = options.open_read_only(DIR).and_then(|db| db.verify(&mut |_, _| {}));
         // Where nothing but the making of a database is left, there is none to be read.
-        let is_new = !repaired.applied && matches!(read_only, Err(Error::InvalidArgument(_)));
+        let is_new = !repaired.applied && matches!(read_only, Err(Error::NotFound { .. }));
         if !is_new && !read_only.as_ref().is_ok_and(VerifyReport::is_ok) {
             return Err(format!("opened for reading only, there is {read_only:?} after {repaired:?}"));
         }

@@ -161,7 +161,7 @@ impl Scene {
             let value = db.get(key).map_err(|error| format!("get: {error}"))?;
             answers.insert(key.clone(), value.map(|value| value.to_vec()));
         }
-        let scanned: Result<Vec<_>, _> = db.scan::<&[u8]>(..).collect();
+        let scanned: Result<Vec<_>, _> = db.scan(..).collect();
         let scanned = scanned.map_err(|error| format!("scan: {error}"))?;
         let expected = answers.iter().filter_map(|(key, value)| Some((key, value.as_ref()?)));
         if !scanned
