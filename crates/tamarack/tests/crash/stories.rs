@@ -78,7 +78,8 @@ fn navigator() -> Settings {
     Settings { designer: Designer::Navigator, memtable_bytes: 512, table_bytes: 1 << 20, ..Settings::default() }
 }
 
-/// Each begins with a tree of many runs.
+/// Each begins with a tree of many runs: of too few, the navigator leaves the design alone, and has
+/// the runs compacted into one.
 const NAVIGATED: &[(&str, Script)] = &[
     ("scans come", |a| {
         many_runs(a).scan(30_000).pass_ms(2_000).write(4, Buffered).pass_ms(3_000).power_cut(navigator());
@@ -94,9 +95,9 @@ fn many_runs(author: &mut Author) -> &mut Author {
     author.keys = 90;
     author.uniform = true;
     // The first look of the controller, which counts from here on.
-    author.policy("auto:tiering:T=10").pass_ms(1);
-    for _ in 0..14 {
-        author.write(10, Buffered).flush();
+    author.policy("auto:tiering:T=20").pass_ms(1);
+    for _ in 0..20 {
+        author.write(6, Buffered).flush();
     }
     author.pass_ms(1)
 }
