@@ -17,7 +17,11 @@ use crate::{say, stories};
 /// Number of different images of databases with designs at random.
 const IMAGES: u64 = 12_000;
 
-const EFFORT: Effort = Effort { deaths: 5, deaths_in_recovery: 2, recoveries: 1 };
+/// One image at each moment: in a whole round of workloads there are enough.
+const AT_RANDOM: Effort = Effort { deaths: 1, deaths_in_recovery: 1, recoveries: 1 };
+
+/// For the few workloads of the navigator.
+const NAVIGATED: Effort = Effort { deaths: 5, deaths_in_recovery: 2, recoveries: 1 };
 
 /// Coverage of changes of the design.
 #[derive(Clone, Copy, Default, Debug)]
@@ -46,7 +50,7 @@ fn images_of_designs_at_random_are_right() {
     let mut sum = Tally::default();
     for round in 0.. {
         for workload in stories::at_random(round) {
-            examine(&workload, &mut sum).unwrap_or_else(|failure| panic!("{failure}"));
+            examine(&workload, AT_RANDOM, &mut sum).unwrap_or_else(|failure| panic!("{failure}"));
         }
         if sum.images.len() as u64 >= IMAGES {
             break;
@@ -65,7 +69,7 @@ fn images_of_what_the_navigator_changes_are_right() {
     let mut sum = Tally::default();
     for workload in stories::navigated() {
         let before = sum.redesigns.changes;
-        examine(&workload, &mut sum).unwrap_or_else(|failure| panic!("{failure}"));
+        examine(&workload, NAVIGATED, &mut sum).unwrap_or_else(|failure| panic!("{failure}"));
         assert!(sum.redesigns.changes > before, "{}: the navigator has changed nothing", workload.name);
     }
     let RedesignTally { changed, unseen, .. } = sum.redesigns;
@@ -87,14 +91,15 @@ fn a_decision_that_is_kept_though_undone_is_noticed() {
 }
 
 fn is_noticed(mistake: Mistake) {
-    let examine = |workload: &Workload| mistake::with(mistake, || examine(workload, &mut Tally::default()).err());
+    let examine =
+        |workload: &Workload| mistake::with(mistake, || examine(workload, AT_RANDOM, &mut Tally::default()).err());
     let failure = stories::at_random(0).iter().find_map(examine);
     let failure = failure.unwrap_or_else(|| panic!("nobody noticed {mistake:?}"));
     say(&format!("{mistake:?}: {failure}"));
 }
 
-fn examine(workload: &Workload, sum: &mut Tally) -> Result<(), Failure> {
-    let examiner = Examiner::new(&workload.name, workload.seed, EFFORT, Mutation::None, None);
+fn examine(workload: &Workload, effort: Effort, sum: &mut Tally) -> Result<(), Failure> {
+    let examiner = Examiner::new(&workload.name, workload.seed, effort, Mutation::None, None);
     workload::run(workload, &examiner);
     let (tally, failure) = examiner.finish();
     sum.add(tally);
