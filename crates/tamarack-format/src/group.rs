@@ -15,9 +15,15 @@ use crate::record::RecordBuffer;
 
 /// Appends an entry as a payload holds it.
 pub fn put_entry(out: &mut Vec<u8>, tree: TreeId, kind: EntryKind, key: &[u8], value: &[u8]) {
-    out.push(kind as u8);
-    put_varint(out, u64::from(tree.0));
-    put_bytes(out, key);
+    if let (0..0x80, 0..0x80) = (tree.0, key.len()) {
+        // As below, where each number takes one byte.
+        out.extend_from_slice(&[kind as u8, tree.0 as u8, key.len() as u8]);
+        out.extend_from_slice(key);
+    } else {
+        out.push(kind as u8);
+        put_varint(out, u64::from(tree.0));
+        put_bytes(out, key);
+    }
     if kind.has_value() {
         put_bytes(out, value);
     } else {

@@ -31,6 +31,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
+use tamarack_env::sync::atomic::{AtomicBool, Ordering};
 use tamarack_env::sync::{Mutex, Rank, schedule_point};
 
 use crate::database::Database;
@@ -139,6 +140,9 @@ pub struct Tree {
     /// The database that the tree belongs to.
     pub database: Arc<Database>,
     state: ArcSwap<State>,
+    /// True while the published state has immutable memtables, and a little longer at both ends, so
+    /// that writers need not pin a state that has none.
+    has_immutable: AtomicBool,
     /// Protects the replacement of `state`.
     replacing: Mutex<()>,
     /// The filter over the whole tree, if it has one. States get their part of it when they are
@@ -167,9 +171,10 @@ impl Tree {
         version: Arc<Version>,
     ) -> Self {
         let lookups = version.files.storage().lookups().clone();
+        let has_immutable = AtomicBool::new(!immutable.is_empty());
         let state = ArcSwap::new(State::new(id, active, immutable.into(), version).with_twin());
         let (replacing, level_ids) = (Mutex::new(Rank::TreeState, ()), Mutex::new(Rank::LevelIds, None));
-        Self { id, database, state, replacing, level_ids, lookups }
+        Self { id, database, state, has_immutable, replacing, level_ids, lookups }
     }
 
     /// Returns the tree's number in the manifest and in the WAL.
@@ -188,6 +193,13 @@ impl Tree {
     pub fn pin(&self) -> GetPin {
         schedule_point();
         GetPin(self.state.load())
+    }
+
+    /// Returns true if the current state may have immutable memtables; false is certain, as of a
+    /// moment ago. Cheaper than a pin.
+    #[inline]
+    pub fn may_have_immutable(&self) -> bool {
+        self.has_immutable.load(Ordering::Acquire)
     }
 
     /// Pins the current memtables and runs for any length of time, without the filter over the
@@ -275,7 +287,16 @@ impl Tree {
     /// drops what is replaced without that: it may be the last reference to memtables and versions.
     fn publish(&self, state: State) -> Arc<State> {
         schedule_point();
-        self.state.swap(state.with_twin())
+        let has_immutable = !state.immutable.is_empty();
+        if has_immutable {
+            // Before the state, so that whoever has seen the state's memtables has seen this.
+            self.has_immutable.store(true, Ordering::Release);
+        }
+        let replaced = self.state.swap(state.with_twin());
+        if !has_immutable {
+            self.has_immutable.store(false, Ordering::Release);
+        }
+        replaced
     }
 }
 
@@ -341,9 +362,15 @@ mod tests {
         let (one, two) = (next(&first, 1), next(&next(&first, 1), 2));
         tree.install(two);
         assert_eq!(waiting(&tree), [3]);
+        assert!(tree.may_have_immutable());
         assert_eq!(tree.database.durable_edit(), EditNumber(3));
-        tree.install(one);
+        tree.install(one.clone());
         assert_eq!(waiting(&tree), [3], "an older version has no effect");
         assert_eq!((tree.pin().version.edit_number(), tree.database.durable_edit()), (EditNumber(3), EditNumber(3)));
+        tree.install(next(&next(&next(&one, 2), 2), 3));
+        assert_eq!(waiting(&tree), [0; 0]);
+        assert!(!tree.may_have_immutable(), "writers pin no state that has none");
+        put_and_rotate(&tree, 4);
+        assert!(tree.may_have_immutable());
     }
 }

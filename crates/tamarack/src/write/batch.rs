@@ -144,30 +144,45 @@ impl Write<'_> {
 
     /// Returns an error if a key, a value or the batch is too large. `limit_bytes` is an eighth of
     /// the memory budget: the upper bound for one value and for one batch.
+    #[inline]
     pub fn check(&self, limit_bytes: u64) -> Result<()> {
-        let (key_bytes, value_bytes) = match self {
+        let (key_bytes, value_bytes) = self.longest();
+        let value_limit = limit_bytes.min(VALUE_BYTES_MAX);
+        if key_bytes <= KEY_BYTES_MAX
+            && value_bytes as u64 <= value_limit
+            // A single entry within these limits is allowed, whatever its key adds.
+            && (self.entries() <= 1 || self.raw_bytes() <= value_limit)
+        {
+            return Ok(());
+        }
+        Err(self.too_large(value_limit))
+    }
+
+    /// Returns the lengths of the longest key and of the longest value, in bytes.
+    fn longest(&self) -> (usize, usize) {
+        match self {
             Self::One { key, value, .. } => (key.len(), value.len()),
             Self::Many(batch) => (batch.longest_key_bytes, batch.longest_value_bytes),
-        };
-        if key_bytes > KEY_BYTES_MAX {
-            return Err(Error::InvalidArgument(format!(
-                "the key has {key_bytes} bytes; the maximum is {KEY_BYTES_MAX}"
-            )));
         }
-        let value_limit = limit_bytes.min(VALUE_BYTES_MAX);
-        if value_bytes as u64 > value_limit {
-            return Err(Error::InvalidArgument(format!(
+    }
+
+    /// Returns what [`Write::check`] says of a write that is too large.
+    #[cold]
+    #[inline(never)]
+    fn too_large(&self, value_limit: u64) -> Error {
+        let (key_bytes, value_bytes) = self.longest();
+        Error::InvalidArgument(if key_bytes > KEY_BYTES_MAX {
+            format!("the key has {key_bytes} bytes; the maximum is {KEY_BYTES_MAX}")
+        } else if value_bytes as u64 > value_limit {
+            format!(
                 "the value has {value_bytes} bytes; the maximum is {value_limit} (an eighth of the memory budget, at most 1 GiB)"
-            )));
-        }
-        // A single entry within the limits above is allowed, whatever its key adds.
-        if self.entries() > 1 && self.raw_bytes() > value_limit {
-            return Err(Error::InvalidArgument(format!(
+            )
+        } else {
+            format!(
                 "the batch has {} bytes; the maximum is {value_limit} (an eighth of the memory budget, at most 1 GiB); split it",
                 self.raw_bytes()
-            )));
-        }
-        Ok(())
+            )
+        })
     }
 
     /// Returns true if there is no put.

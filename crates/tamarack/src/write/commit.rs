@@ -42,8 +42,10 @@
 //!
 //! An uncontended put takes five locks (the queue's twice, to join and to give up the lead; the
 //! lead's, the WAL's and the publisher's once each), computes one checksum, makes one write and one
-//! insertion, and allocates the group. A waiting writer spins for about the time of a write to the
-//! page cache, then yields for about the time of waking a thread, then sleeps.
+//! insertion, and allocates nothing: a leader that is **alone** in its group has nobody to tell
+//! what became of it, and the group is used again (`docs/READ_PATH.md` counts instructions). A
+//! waiting writer spins for about the time of a write to the page cache, then yields for about the
+//! time of waking a thread, then sleeps.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
@@ -149,6 +151,8 @@ struct JoinQueue {
     led: bool,
     /// The allocation of an earlier group, to be reused.
     spare: Option<group::Group>,
+    /// An earlier group that nobody refers to any more, to be reused.
+    spare_group: Option<Arc<Group>>,
     /// The number of writers when the last group was logged: its members, and those of the next
     /// group.
     writers: u32,
@@ -165,6 +169,8 @@ struct JoinQueue {
 /// The group that is forming.
 struct Forming {
     group: Arc<Group>,
+    /// Its place in the order in which groups form. An ingested run has that of the group before.
+    ticket: u64,
     bytes: group::Group,
     members: u32,
     raw_bytes: u64,
@@ -192,12 +198,10 @@ struct Lead {
 
 /// One commit group, as its members share it.
 struct Group {
-    /// Its place in the order in which groups form. An ingested run has that of the group before.
-    ticket: u64,
     phase: AtomicU32,
     /// Members that have not applied their entries yet.
     unapplied: AtomicU32,
-    /// Set before the phase becomes `LOGGED` or `FAILED`.
+    /// Set before the phase becomes `LOGGED` or `FAILED`. A leader that is alone sets neither.
     outcome: OnceLock<Result<Logged>>,
     /// Members that sleep until the phase changes, or are about to.
     sleepers: AtomicU32,
@@ -212,7 +216,24 @@ struct Logged {
     first: Sequence,
     last: Sequence,
     number: u64,
+    ticket: u64,
     memtable: Arc<Memtable>,
+}
+
+/// A group that one of its members led.
+struct LedGroup {
+    outcome: Result<Logged>,
+    /// The group, if it has other members.
+    shared: Option<Arc<Group>>,
+}
+
+/// A group that was applied, or has failed, before all earlier ones were published.
+struct Finished {
+    ticket: u64,
+    /// The last sequence; `None` if the group has failed.
+    last: Option<Sequence>,
+    /// What its members wait for.
+    group: Option<Arc<Group>>,
 }
 
 /// Phases of a group, in order; a forming group may alternate between the first two.
@@ -230,7 +251,7 @@ struct Publisher {
     /// The number of the group to be published next.
     next: u64,
     /// Groups from `next` on, by their distance to it; `None` until applied.
-    applied: VecDeque<Option<Arc<Group>>>,
+    applied: VecDeque<Option<Finished>>,
     /// Threads that wait until a ticket is published.
     waiting: u32,
 }
@@ -268,9 +289,10 @@ impl CommitQueue {
             queue: Mutex::new(
                 Rank::CommitQueue,
                 JoinQueue {
-                    forming: Forming::new(group::Group::new(), 1),
+                    forming: Forming::new(Arc::new(Group::new()), group::Group::new(), 1),
                     led: false,
                     spare: None,
+                    spare_group: None,
                     writers: 0,
                     sync_time: Duration::ZERO,
                     charge,
@@ -433,7 +455,17 @@ impl CommitQueue {
     /// raw bytes, because a rotation would exceed the number of immutable memtables, or their
     /// memory the limit. Blocks that readers pin count for a large write, until the memtables that
     /// are immutable now have been flushed: readers may keep them for ever.
+    #[inline]
     fn wait_for_space(&self, bytes: u64) -> Result<()> {
+        if self.tree.may_have_immutable() || self.admission.is_large(bytes) {
+            return self.wait_for_flushed_space(bytes);
+        }
+        Ok(())
+    }
+
+    /// As [`CommitQueue::wait_for_space`], if there may be something to wait for.
+    #[inline(never)]
+    fn wait_for_flushed_space(&self, bytes: u64) -> Result<()> {
         let has_space = |pinned_blocks_count: bool| {
             let state = self.tree.pin();
             if state.immutable.is_empty() {
@@ -492,13 +524,21 @@ impl CommitQueue {
         write: &Write<'_>,
         sync: bool,
     ) -> Result<()> {
-        let (group, offset) = self.join(validation, join, write, sync)?;
-        let logged = group.outcome()?;
+        let (LedGroup { outcome, shared }, offset) = self.join(validation, join, write, sync)?;
+        let logged = outcome?;
         write.apply(Sequence(logged.first.0 + u64::from(offset)), &logged.memtable);
-        if group.unapplied.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.publish(&group, logged.number);
+        let unpublished = match shared {
+            Some(group) => {
+                if group.unapplied.fetch_sub(1, Ordering::AcqRel) == 1 {
+                    self.publish(logged.number, logged.ticket, Some(logged.last), Some(&group));
+                }
+                Some(group)
+            }
+            None => self.publish(logged.number, logged.ticket, Some(logged.last), None),
+        };
+        if let Some(group) = unpublished {
+            group.wait(|phase| phase == PUBLISHED);
         }
-        group.wait(|phase| phase == PUBLISHED);
         Ok(())
     }
 
@@ -510,7 +550,7 @@ impl CommitQueue {
         join: impl FnOnce(&mut Forming),
         write: &Write<'_>,
         sync: bool,
-    ) -> Result<(Arc<Group>, u32)> {
+    ) -> Result<(LedGroup, u32)> {
         let mut queue = self.queue.lock();
         loop {
             while queue.forming.is_full(write.raw_bytes(), self.settings.group_bytes) {
@@ -527,36 +567,40 @@ impl CommitQueue {
             }
         }
         let forming = &mut queue.forming;
-        let group = forming.group.clone();
         let offset = forming.bytes.entries();
         join(forming);
         forming.members += 1;
         forming.raw_bytes += write.raw_bytes();
         forming.sync |= sync;
-        let forgotten = queue.window.is_active().then(|| queue.window.note(group.ticket, write));
+        let ticket = forming.ticket;
+        let forgotten = queue.window.is_active().then(|| queue.window.note(ticket, write));
         if !queue.led {
-            self.lead(queue);
-            return Ok((group, offset));
+            return Ok((self.lead(queue), offset));
         }
+        let group = queue.forming.group.clone();
         drop(queue);
         drop(forgotten);
         while group.wait(|phase| phase != FORMING && phase != LED) == VACANT {
             let queue = self.queue.lock();
             // A later writer may have taken the lead meanwhile.
             if group.phase() == VACANT {
-                self.lead(queue);
+                // So that the leader can see whether it has the only reference.
+                drop(group);
+                return Ok((self.lead(queue), offset));
             }
         }
-        Ok((group, offset))
+        Ok((LedGroup { outcome: group.outcome(), shared: Some(group) }, offset))
     }
 
-    /// Appends the forming group to the WAL, then gives up the lead.
-    fn lead(&self, mut queue: MutexGuard<'_, JoinQueue>) {
+    /// Appends the forming group, of which the caller is a member, to the WAL, then gives up the
+    /// lead.
+    fn lead(&self, mut queue: MutexGuard<'_, JoinQueue>) -> LedGroup {
         queue.led = true;
         queue.forming.group.set_phase_quietly(FORMING);
         let mut queue = self.gather(queue);
         let bytes = queue.spare.take().unwrap_or_default();
-        let next = Forming::new(bytes, queue.forming.group.ticket + 1);
+        let group = queue.spare_group.take().unwrap_or_else(|| Arc::new(Group::new()));
+        let next = Forming::new(group, bytes, queue.forming.ticket + 1);
         let mut taken = std::mem::replace(&mut queue.forming, next);
         taken.group.unapplied.store(taken.members, Ordering::Relaxed);
         taken.group.set_phase(LED);
@@ -579,16 +623,27 @@ impl CommitQueue {
         let group_bytes = taken.bytes.memory_bytes() + queue.forming.bytes.memory_bytes();
         queue.charge.set(group_bytes);
         queue.spare = Some(taken.bytes);
+        let is_alone = taken.members == 1;
+        let shared = if is_alone && Arc::get_mut(&mut taken.group).is_some() {
+            // Nobody has come to know the group who could wait for a phase that it never reaches.
+            taken.group.set_phase_quietly(FORMING);
+            queue.spare_group = Some(taken.group);
+            None
+        } else {
+            (!is_alone).then_some(taken.group)
+        };
         drop(queue);
         if let Some(group) = vacant {
             group.wake();
         }
-        let has_failed = outcome.is_err();
-        taken.group.finish(outcome);
-        if has_failed {
-            // It takes its turn, so that transactions can begin after it.
-            self.publish(&taken.group, number);
+        if let Some(group) = &shared {
+            group.finish(outcome.clone());
         }
+        if outcome.is_err() {
+            // It takes its turn, so that transactions can begin after it.
+            self.publish(number, taken.ticket, None, None);
+        }
+        LedGroup { outcome, shared }
     }
 
     /// Lets writers that were just released join before a sync, so that they need not wait for the
@@ -618,7 +673,7 @@ impl CommitQueue {
         let mut lead = self.lead.lock();
         let number = lead.number;
         lead.number += 1;
-        lead.ticket = forming.group.ticket;
+        lead.ticket = forming.ticket;
         (number, self.write_under_lead(&mut lead, number, forming, sync_time))
     }
 
@@ -652,7 +707,8 @@ impl CommitQueue {
             assert!(lead.next <= Sequence::MAX, "sequence numbers are used up: {:?}", lead.next);
             lead.filled_bytes += forming.raw_bytes;
         }
-        Ok(Logged { first, last: Sequence(lead.next.0 - 1), number, memtable: lead.memtable.clone() })
+        let last = Sequence(lead.next.0 - 1);
+        Ok(Logged { first, last, number, ticket: forming.ticket, memtable: lead.memtable.clone() })
     }
 
     fn append(
@@ -705,28 +761,39 @@ impl CommitQueue {
         }
     }
 
-    /// Publishes `group`, and later groups that waited only for it. Of one that has failed, nothing
-    /// becomes visible.
-    fn publish(&self, group: &Arc<Group>, number: u64) {
+    /// Publishes the group with that number, and later groups that waited only for it. Of one that
+    /// has failed, which has no `last`, nothing becomes visible. `group` is what its members wait
+    /// for, if there are several. A leader that is alone gets what to wait for, if earlier groups
+    /// are not published yet.
+    fn publish(
+        &self,
+        number: u64,
+        ticket: u64,
+        last: Option<Sequence>,
+        group: Option<&Arc<Group>>,
+    ) -> Option<Arc<Group>> {
         let mut publisher = self.publisher.lock();
-        let distance = (number - publisher.next) as usize;
-        if publisher.applied.len() <= distance {
-            publisher.applied.resize(distance + 1, None);
+        if number != publisher.next {
+            return publisher.put_off(number, Finished { ticket, last, group: group.cloned() });
         }
-        publisher.applied[distance] = Some(group.clone());
         let before = self.database.sequences.visible();
         let mut after = before;
-        while let Some(Some(_)) = publisher.applied.front() {
-            let group = publisher.applied.pop_front().flatten().expect("just seen");
+        let mut finished = Finished { ticket, last, group: group.cloned() };
+        loop {
+            // Its place, if it has one: a group that comes in its turn needs none.
+            publisher.applied.pop_front();
             publisher.next += 1;
-            let logged = group.logged();
-            if let Some(logged) = logged {
-                after = logged.last;
+            if let Some(last) = finished.last {
+                after = last;
                 self.database.sequences.advance(after);
             }
-            self.published.store(group.ticket, Ordering::Release);
-            if logged.is_some() {
+            self.published.store(finished.ticket, Ordering::Release);
+            if let (Some(group), Some(_)) = (&finished.group, finished.last) {
                 group.set_phase(PUBLISHED);
+            }
+            match publisher.applied.front_mut().and_then(Option::take) {
+                Some(next) => finished = next,
+                None => break,
             }
         }
         if publisher.waiting > 0 {
@@ -738,9 +805,39 @@ impl CommitQueue {
         // rotation and then reads the visible sequence. With a fence on both sides, at least one
         // sees the other.
         fence(Ordering::SeqCst);
+        if self.tree.may_have_immutable() {
+            self.wake_if_complete(before, after);
+        }
+        None
+    }
+
+    /// Wakes the flusher if an immutable memtable is complete that was not before: its last
+    /// sequence is after the first of these, up to the second.
+    #[inline(never)]
+    fn wake_if_complete(&self, before: Sequence, after: Sequence) {
         if self.tree.pin().immutable.iter().any(|immutable| before < immutable.last && immutable.last <= after) {
             self.database.wake_flusher();
         }
+    }
+}
+
+impl Publisher {
+    /// Notes a group that earlier ones have to be published before. Makes and returns what to wait
+    /// for if its leader is alone.
+    #[cold]
+    #[inline(never)]
+    fn put_off(&mut self, number: u64, mut finished: Finished) -> Option<Arc<Group>> {
+        let is_alone = finished.group.is_none() && finished.last.is_some();
+        let own = is_alone.then(|| Arc::new(Group::new()));
+        if is_alone {
+            finished.group.clone_from(&own);
+        }
+        let distance = (number - self.next) as usize;
+        if self.applied.len() <= distance {
+            self.applied.resize_with(distance + 1, || None);
+        }
+        self.applied[distance] = Some(finished);
+        own
     }
 }
 
@@ -754,8 +851,8 @@ fn other_memory_bytes(memtable: &Memtable, pinned_blocks_count: bool) -> u64 {
 }
 
 impl Forming {
-    fn new(bytes: group::Group, ticket: u64) -> Self {
-        Self { group: Arc::new(Group::new(ticket)), bytes, members: 0, raw_bytes: 0, sync: false, rotates: false }
+    fn new(group: Arc<Group>, bytes: group::Group, ticket: u64) -> Self {
+        Self { group, ticket, bytes, members: 0, raw_bytes: 0, sync: false, rotates: false }
     }
 
     /// A single write may exceed the limit; several members share it.
@@ -765,9 +862,8 @@ impl Forming {
 }
 
 impl Group {
-    fn new(ticket: u64) -> Self {
+    fn new() -> Self {
         Self {
-            ticket,
             phase: AtomicU32::new(FORMING),
             unapplied: AtomicU32::new(0),
             outcome: OnceLock::new(),
@@ -783,12 +879,6 @@ impl Group {
 
     fn outcome(&self) -> Result<Logged> {
         self.outcome.get().expect("a group that was logged or failed has an outcome").clone()
-    }
-
-    /// What was logged; `None` if that failed.
-    fn logged(&self) -> Option<&Logged> {
-        let outcome = self.outcome.get().expect("only a group that was logged or has failed is published");
-        outcome.as_ref().ok()
     }
 
     fn finish(&self, outcome: Result<Logged>) {
@@ -807,14 +897,21 @@ impl Group {
     }
 
     /// Wakes the members that sleep.
+    #[inline]
     fn wake(&self) {
         // A member counts itself and then reads the phase; this thread has set the phase and then
         // reads the count. With sequential consistency, at least one sees the other.
         if self.sleepers.load(Ordering::SeqCst) > 0 {
-            // A member that saw the old phase keeps the lock until it sleeps.
-            let _falling_asleep = self.falling_asleep.lock();
-            self.changed.notify_all();
+            self.wake_sleepers();
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wake_sleepers(&self) {
+        // A member that saw the old phase keeps the lock until it sleeps.
+        let _falling_asleep = self.falling_asleep.lock();
+        self.changed.notify_all();
     }
 
     /// Blocks until `done` accepts the phase, and returns it. Spins first, for about the time that

@@ -6,10 +6,9 @@
 //! the run is installed by a thread that has the lead. If it was installed, all transactions are
 //! too old then that began before it, and those that waited to join find that out.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use super::{CommitQueue, Group, Logged, PUBLISHED};
+use super::{CommitQueue, PUBLISHED};
 use crate::entry::Sequence;
 use crate::error::{Error, Result};
 use crate::mistake::{self, Mistake};
@@ -100,12 +99,12 @@ impl CommitQueue {
         self.attest(sequence);
         let number = lead.number;
         lead.number += 1;
-        let (group, memtable) = (Arc::new(Group::new(lead.ticket)), lead.memtable.clone());
+        let ticket = lead.ticket;
         drop(lead);
         let stopped_for = self.env.now() - began;
-        group.finish(Ok(Logged { first: sequence, last: sequence, number, memtable }));
-        self.publish(&group, number);
-        group.wait(|phase| phase == PUBLISHED);
+        if let Some(unpublished) = self.publish(number, ticket, Some(sequence), None) {
+            unpublished.wait(|phase| phase == PUBLISHED);
+        }
         Ok((installed, stopped_for))
     }
 

@@ -63,7 +63,7 @@ impl CommitQueue {
     /// writes in progress if it is the only transaction, or if what they noted was forgotten.
     pub fn begin_transaction(&self) -> BeginTicket {
         let mut queue = self.queue.lock();
-        let joined = queue.forming.group.ticket - u64::from(queue.forming.members == 0);
+        let joined = queue.forming.ticket - u64::from(queue.forming.members == 0);
         let begun = queue.window.begin(self.published.load(Ordering::Acquire), joined);
         drop(queue);
         if !mistake::is_planted(Mistake::BegunUnpublished) {
