@@ -146,6 +146,23 @@ fn full_speed() {
     assert!(said.contains("a writer at full speed puts"), "{said}");
 }
 
+/// Where costs at full speed take too many flushes to be predicted, that is said, with what to do;
+/// and that does it.
+#[test]
+fn full_speed_after_many_flushes() {
+    let words = |buffer| ["--entries", "100000000", "--policy", "leveling:T=4", "--buffer", buffer];
+    let [small, large] = ["256KiB", "4MiB"].map(words);
+    let found = priced(&small)["predicted"].clone();
+    assert!(found["flushes"].as_u64().is_some_and(|flushes| flushes > 20_000), "{found}");
+    assert_eq!(found.get("full_speed"), Some(&Value::Null), "{found}");
+    let said = run_ok(&[&["design"], &small[..]].concat());
+    let told = "full speed          not predicted for more than 20,000 flushes: larger memtables (--buffer) have fewer";
+    assert!(said.lines().any(|line| line == told), "{said}");
+    assert!(priced(&large)["predicted"]["full_speed"].is_object());
+    let help = run_ok(&["design", "--help"]);
+    assert!(help.contains("more than 20,000 flushes"), "{help}");
+}
+
 /// A search names a design that the same command prices, and keeps its bounds.
 #[test]
 fn a_search() {
