@@ -27,7 +27,7 @@ use crate::plan::{Database, Plan, Reads, STEADY};
 use crate::process::Worker;
 use crate::rows::Row;
 use crate::slice::{Marks, Sample};
-use crate::stores::{self, Kind};
+use crate::stores::{self, EngineFacts, Kind};
 use crate::worker::{Answer, Closed, Loaded, Question};
 
 /// Where and how to measure.
@@ -74,15 +74,6 @@ pub struct DatabaseFacts {
     pub cache_bytes: [u64; 2],
     #[serde(default)]
     pub steady_cache_bytes: Option<u64>,
-}
-
-#[derive(Clone, Serialize, Deserialize, Debug)]
-pub struct EngineFacts {
-    pub name: String,
-    pub version: String,
-    pub setup: String,
-    /// Its figures stand for all shapes of a tree.
-    pub has_one_shape: bool,
 }
 
 #[derive(Clone, Serialize, Deserialize, Debug)]
@@ -420,12 +411,6 @@ impl Results {
             cache_bytes: Reads::ALL.map(|reads| database.place(reads, false).cache_bytes),
             steady_cache_bytes: database.steady_cache_bytes,
         };
-        let engine = |kind: &dyn Kind| EngineFacts {
-            name: kind.name().to_owned(),
-            version: format!("{} {}", kind.package(), kind.version()),
-            setup: kind.setup().to_owned(),
-            has_one_shape: kind.has_one_shape(),
-        };
         Self {
             circumstances: Circumstances::now(&settings.dir, &settings.command, plan.rounds),
             slice_ms: plan.slice.as_millis() as u64,
@@ -436,7 +421,7 @@ impl Results {
                 .iter()
                 .map(AsRef::as_ref)
                 .filter(|kind| settings.engines.wants(kind.name()))
-                .map(engine)
+                .map(EngineFacts::new)
                 .collect(),
             loads: Vec::new(),
             opened: Vec::new(),

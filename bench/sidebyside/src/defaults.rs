@@ -29,7 +29,7 @@ use crate::data::Data;
 use crate::load;
 use crate::process::{Worker, answer_all};
 use crate::rows::{Keys, Maker, Operation, Row};
-use crate::stores::{self, Kind, Seen, Store};
+use crate::stores::{self, EngineFacts, Kind, Seen, Store};
 
 /// How much, and of what.
 pub struct Plan {
@@ -99,13 +99,6 @@ pub struct Results {
     pub measured: Vec<Measured>,
 }
 
-#[derive(Clone, Serialize, Deserialize, Debug)]
-pub struct EngineFacts {
-    pub name: String,
-    pub version: String,
-    pub setup: String,
-}
-
 /// What one engine did in one round.
 #[derive(Clone, Serialize, Deserialize, Debug)]
 pub struct Measured {
@@ -165,20 +158,26 @@ pub fn measure(plan: &Plan, save: &dyn Fn(&Results) -> io::Result<()>) -> io::Re
     Ok(results)
 }
 
-/// One engine, in a process of its own.
+/// One engine, in a directory of its own, of which nothing is left.
 fn one(engine: &str, plan: &Plan, round: usize) -> io::Result<Measured> {
     let dir = plan.dir.join(format!("defaults-{}", std::process::id()));
     remove_if_there(&dir)?;
     fs::create_dir_all(&dir)?;
-    let mut worker = Worker::start(engine)?;
-    let confined = Confined::new(worker.process(), plan.confined_bytes())?;
-    let answer = worker.ask(&Question { dir: dir.clone(), round: 1 + round as u64 });
-    // Its process ends first.
-    drop(worker);
-    drop(confined);
+    let answer = in_process(engine, plan, Question { dir: dir.clone(), round: 1 + round as u64 });
     remove_if_there(&dir)?;
     machine::settle();
     Ok(Measured { engine: engine.to_owned(), round, ..answer? })
+}
+
+/// The answer of a process of its own, with so much memory.
+fn in_process(engine: &str, plan: &Plan, question: Question) -> io::Result<Measured> {
+    let mut worker = Worker::start(engine)?;
+    let confined = Confined::new(worker.process(), plan.confined_bytes())?;
+    let answer = worker.ask(&question);
+    // Its process ends first.
+    drop(worker);
+    drop(confined);
+    answer
 }
 
 /// The life of a database.
@@ -188,7 +187,7 @@ fn live(kind: &dyn Kind, plan: &Plan, dir: &Path, round: u64) -> io::Result<Meas
     let began = Instant::now();
     let (put_s, latencies) = load::fill(store.as_ref(), data, &noise, 0..data.entries, 1);
     store.flush();
-    let only_to_be_sure = store.settle();
+    let only_to_be_sure = store.settle_as_due();
     let settled_s = (began.elapsed() - only_to_be_sure).as_secs_f64();
     let of = |name: &str, operations: f64, seconds: f64, latencies: &Histogram| Phase {
         name: name.to_owned(),
@@ -273,11 +272,6 @@ fn tell(engine: &str, phase: &Phase) {
 
 impl Results {
     fn new(plan: &Plan, kinds: &[Box<dyn Kind>]) -> Self {
-        let engine = |kind: &dyn Kind| EngineFacts {
-            name: kind.name().to_owned(),
-            version: format!("{} {}", kind.package(), kind.version()),
-            setup: kind.setup().to_owned(),
-        };
         Self {
             circumstances: Circumstances::now(&plan.dir, &plan.command, plan.rounds),
             entries: plan.data.entries,
@@ -287,7 +281,7 @@ impl Results {
             confined_bytes: plan.confined_bytes(),
             warm_s: plan.warm.as_secs(),
             measured_s: plan.measured.as_secs(),
-            engines: kinds.iter().map(|kind| engine(kind.as_ref())).collect(),
+            engines: kinds.iter().map(|kind| EngineFacts::new(kind.as_ref())).collect(),
             measured: Vec::new(),
         }
     }

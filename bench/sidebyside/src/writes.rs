@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 use crate::beside::remove_if_there;
 use crate::circumstances::Circumstances;
 use crate::process::Worker;
-use crate::stores::Kind;
+use crate::stores::{EngineFacts, Kind};
 use plan::Plan;
 use sample::Sample;
 use worker::{Answer, Question};
@@ -66,13 +66,6 @@ pub struct DatabaseFacts {
     pub value_bytes: usize,
     /// Keys and values.
     pub bytes: u64,
-}
-
-#[derive(Clone, Serialize, Deserialize, Debug)]
-pub struct EngineFacts {
-    pub name: String,
-    pub version: String,
-    pub setup: String,
 }
 
 /// One row of one database, on one engine, in one round.
@@ -192,11 +185,7 @@ impl Results {
             value_bytes: data.value_bytes,
             bytes: data.bytes(),
         };
-        let engine = |kind: &dyn Kind| EngineFacts {
-            name: kind.name().to_owned(),
-            version: format!("{} {}", kind.package(), kind.version()),
-            setup: kind.default_setup().to_owned(),
-        };
+        let engine = |kind: &dyn Kind| EngineFacts { setup: kind.default_setup().to_owned(), ..EngineFacts::new(kind) };
         Self {
             circumstances: Circumstances::now(&plan.dir, &plan.command, plan.rounds),
             memtable_bytes: plan.memtable_bytes,

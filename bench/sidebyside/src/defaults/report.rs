@@ -3,6 +3,7 @@
 use common::numbers::{median, mib};
 
 use super::Results;
+use crate::stores::EngineFacts;
 use crate::table::{count, table, times};
 
 /// The engine that is compared with the others.
@@ -31,7 +32,7 @@ pub fn markdown(results: &Results) -> String {
         "# Engines with their defaults, {}\n\n{}* Command: `{}`, {:.0} minutes, rounds: {}.\n{}\n\
          {} entries of {key_bytes} + {value_bytes} bytes ({:.0} MiB) are put in random order, one at a time, by one thread; then each workload runs for {warm_s} s \
          and {measured_s} measured ones, on the same database, one after the other. Each engine is given {:.0} MiB, and its process may take {:.0} MiB with the page cache \
-         of its files. Each round has one engine after the other, alone. Thousands of operations per second, medians of the rounds; the last columns are Tamarack's in multiples of RocksDB's, the \
+         of its files. `load, until settled`: until memtables are flushed and no compaction is running or due by the engine's own rules. Each round has one engine after the other, alone. Thousands of operations per second, medians of the rounds; the last columns are Tamarack's in multiples of RocksDB's, the \
          better of its variants, and of the best of the others.\n\n{}\n## 99th percentiles, in µs\n\n{}\n## At the end\n\n{}",
         circumstances.date,
         circumstances.preface("each engine"),
@@ -101,7 +102,7 @@ fn tails(results: &Results) -> String {
 
 /// Space, memory, and the trees of the last round.
 fn ends(results: &Results) -> String {
-    let row = |engine: &super::EngineFacts| {
+    let row = |engine: &EngineFacts| {
         let last = results.measured.iter().rfind(|measured| measured.engine == engine.name)?;
         let of = |bytes: u64| format!("{:.0}", mib(bytes));
         Some(vec![engine.name.clone(), last.tree.clone(), of(last.allocated_bytes), of(last.peak_memory_bytes)])

@@ -13,6 +13,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use common::machine;
+use serde::{Deserialize, Serialize};
 
 use crate::data::Data;
 
@@ -64,6 +65,29 @@ pub trait Kind {
     /// [`with_defaults`] can.
     fn open_with_defaults(&self, _dir: &Path, _memory_bytes: u64) -> Box<dyn Store> {
         unreachable!("{} is not measured with its defaults", self.name())
+    }
+}
+
+/// A store as a report tells it, and as it is kept in JSON.
+#[derive(Clone, Serialize, Deserialize, Debug)]
+pub struct EngineFacts {
+    pub name: String,
+    pub version: String,
+    pub setup: String,
+    /// Its figures stand for all shapes of a tree; not told by figures of programs that measure one
+    /// shape.
+    #[serde(default)]
+    pub has_one_shape: bool,
+}
+
+impl EngineFacts {
+    pub fn new(kind: &dyn Kind) -> Self {
+        Self {
+            name: kind.name().to_owned(),
+            version: format!("{} {}", kind.package(), kind.version()),
+            setup: kind.setup().to_owned(),
+            has_one_shape: kind.has_one_shape(),
+        }
     }
 }
 
@@ -147,6 +171,12 @@ pub trait Store: Sync {
 
     /// Waits until nothing is left to be merged, and returns how long of that was only to be sure.
     fn settle(&self) -> Duration;
+
+    /// Waits until no compaction is running or due by the store's own rules, and brings about none
+    /// that is not; returns how long of that was only to make sure.
+    fn settle_as_due(&self) -> Duration {
+        self.settle()
+    }
 
     /// Waits until the store's own compactions have ended; returns how long of that was only to
     /// make sure.

@@ -482,8 +482,9 @@ fn told(figure: Option<f64>, digits: usize) -> String {
 pub(super) mod tests {
     use super::*;
     use crate::circumstances::Circumstances;
+    use crate::stores::EngineFacts;
+    use crate::writes::Measured;
     use crate::writes::series::Point;
-    use crate::writes::{EngineFacts, Measured};
 
     /// A row in whose seconds so many entries of 100 bytes were put.
     pub(in crate::writes) fn sample(puts: &[u64]) -> Sample {
@@ -529,7 +530,12 @@ pub(super) mod tests {
     }
 
     pub(in crate::writes) fn results(engines: &[&str], measured: Vec<Measured>) -> Results {
-        let engine = |name: &&str| EngineFacts { name: (*name).into(), version: String::new(), setup: String::new() };
+        let engine = |name: &&str| EngineFacts {
+            name: (*name).into(),
+            version: String::new(),
+            setup: String::new(),
+            has_one_shape: false,
+        };
         Results {
             circumstances: Circumstances::now(std::path::Path::new("/"), "", 3),
             memtable_bytes: 1 << 20,

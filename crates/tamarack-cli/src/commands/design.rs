@@ -55,7 +55,10 @@ as likely, unless --inserts or --skew say otherwise; without updates in the work
 the tree is at rest after its load. Compactions end before the next flush. `full speed`
 is the mean beside a thread that puts as fast as write throttling lets it, on the device
 and a machine of --cores: compactions are late then, so that there are more runs, and
-less is written. `full tree` is the same for a tree that is as full as its shape allows.
+less is written. It is not predicted if it takes more than 20,000 flushes: the column is
+empty then, and `full_speed` is null with --json (without updates in the workload, there
+is no `full_speed`). Larger memtables have fewer flushes. `full tree` is the mean for a
+tree that is as full as its shape allows.
 Read amplification is given for three operations, without a cache:
   zero-result lookup  block reads of a lookup whose key does not exist
   existing lookup     block reads of a lookup whose key exists, each key as likely
@@ -162,10 +165,10 @@ fn one_design(request: &DesignRequest, search: Option<&DesignSearch>) -> (String
     let heading = format!("{}, {}: {}", found.policy, found.filter_specification, request.data());
     let levels = text::levels(&priced, entry_bytes);
     let full_speed = full_speed(&design, &found.prediction, request);
-    let costs = text::costs(&priced, (&found.prediction, full_speed.as_ref()), found.seconds_per_op);
+    let costs = text::costs(&priced, (&found.prediction, &full_speed), found.seconds_per_op);
     let mut text = format!("{heading}\n\n{levels}\n\n{costs}");
     let mut object = object::object(&found.policy.to_string(), &request.device_name, &priced);
-    let predictions = object::predictions(&found.prediction, full_speed.as_ref(), found.seconds_per_op);
+    let predictions = object::predictions(&found.prediction, &full_speed, found.seconds_per_op);
     object.insert("predicted".to_owned(), predictions);
     if let Some(search) = search {
         text = format!("{}\n\n{text}", search.text());
@@ -178,16 +181,28 @@ fn one_design(request: &DesignRequest, search: Option<&DesignSearch>) -> (String
 /// The most flushes after which costs at full speed are predicted: a second or two.
 const FULL_SPEED_FLUSHES_MAX: u64 = 20_000;
 
-/// The costs beside a writer at full speed, if there are writers; `None` after more flushes than
-/// can be predicted soon.
-fn full_speed(design: &Design<'_>, settled: &Prediction, request: &DesignRequest) -> Option<Prediction> {
+/// The costs beside a writer at full speed.
+enum FullSpeedCosts {
+    Predicted(Box<Prediction>),
+    /// Nothing is written.
+    WithoutWriters,
+    /// There are more flushes than [`FULL_SPEED_FLUSHES_MAX`].
+    TooManyFlushes,
+}
+
+/// Predicts the costs beside a writer at full speed.
+fn full_speed(design: &Design<'_>, settled: &Prediction, request: &DesignRequest) -> FullSpeedCosts {
+    match settled.flushes {
+        0 => return FullSpeedCosts::WithoutWriters,
+        1..=FULL_SPEED_FLUSHES_MAX => {}
+        _ => return FullSpeedCosts::TooManyFlushes,
+    }
     let Request { entry_bytes, workload, inserts, theta, device, .. } = request.setting;
-    (1..=FULL_SPEED_FLUSHES_MAX).contains(&settled.flushes).then(|| {
-        let pace = Pace::AtFullSpeed(FullSpeed::of(&device, entry_bytes as f64, Threads::of_cores(request.cores)));
-        let scans = [1, (workload.range_entries as u64).saturating_add(1)];
-        let writes = Writes::Puts { inserts, theta };
-        predict(design, &Question { writes, scans: &scans, digits: 256.0, length: Length::Turnovers(2.0), pace })
-    })
+    let pace = Pace::AtFullSpeed(FullSpeed::of(&device, entry_bytes as f64, Threads::of_cores(request.cores)));
+    let scans = [1, (workload.range_entries as u64).saturating_add(1)];
+    let writes = Writes::Puts { inserts, theta };
+    let question = Question { writes, scans: &scans, digits: 256.0, length: Length::Turnovers(2.0), pace };
+    FullSpeedCosts::Predicted(Box::new(predict(design, &question)))
 }
 
 /// Several designs: those of --compare, after that of --policy if it was given.

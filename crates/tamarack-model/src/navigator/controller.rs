@@ -340,29 +340,55 @@ pub fn decide(
     present: &Present<'_>,
     goes_on: &dyn Fn() -> bool,
 ) -> Option<Result<Decision, Impossible>> {
-    let (decision, saves) = match decide_for(&monitor.outlook(), request, present, goes_on)? {
-        Ok(decided) => decided,
-        Err(impossible) => return Some(Err(impossible)),
-    };
-    if !decision.is_change
-        && saves
-        && let Some(outlook) = monitor.outlook_of_alternation()
-        && let Ok((of_all, _)) = decide_for(&outlook, request, present, goes_on)?
-        && of_all.is_change
-    {
-        return Some(Ok(of_all));
-    }
-    Some(Ok(decision))
+    in_phase_or_alternation(monitor, |outlook| decide_for(outlook, request, present, goes_on))
 }
 
-/// The decision for one outlook, and whether any design saves enough per operation, whatever the
-/// change takes.
+/// What was judged in one outlook.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Judgement<D> {
+    /// What was decided.
+    pub decision: D,
+    /// True if it is a change, which pays.
+    pub is_change: bool,
+    /// True if some change saves at least [`GAIN_MIN`] of the time of an operation, whether it pays
+    /// or not.
+    pub saves: bool,
+}
+
+/// Decides in the outlook for the present phase; or, if a change would save time there but not pay,
+/// and does pay in the outlook for the mixes that alternate, in that one. The rule of [`decide`],
+/// for anything that judges an outlook.
+///
+/// `judge` returns `None` if it was told to end, and so does this.
+///
+/// # Errors
+/// Those of `judge` for the present phase.
+pub fn in_phase_or_alternation<D, E>(
+    monitor: &Monitor,
+    judge: impl Fn(&Outlook) -> Option<Result<Judgement<D>, E>>,
+) -> Option<Result<D, E>> {
+    let in_phase = match judge(&monitor.outlook())? {
+        Ok(judgement) => judgement,
+        Err(error) => return Some(Err(error)),
+    };
+    if !in_phase.is_change
+        && in_phase.saves
+        && let Some(outlook) = monitor.outlook_of_alternation()
+        && let Ok(of_all) = judge(&outlook)?
+        && of_all.is_change
+    {
+        return Some(Ok(of_all.decision));
+    }
+    Some(Ok(in_phase.decision))
+}
+
+/// The decision in one outlook.
 fn decide_for(
     outlook: &Outlook,
     request: &Request,
     present: &Present<'_>,
     goes_on: &dyn Fn() -> bool,
-) -> Option<Result<(Decision, bool), Impossible>> {
+) -> Option<Result<Judgement<Decision>, Impossible>> {
     let workload = outlook.seen.workload()?;
     let request = &Request { workload, ..*request };
     if request.memtables(present.shape.buffer()) > request.limits.memtables_max {
@@ -396,7 +422,7 @@ fn decide_for(
     let is_change = net_seconds > 0.0 && saved(&after) >= GAIN_MIN;
     let (operations, expected) = (outlook.seen.sum(), outlook.expected);
     let decision = Decision { operations, expected, workload, before, after, change_seconds, back_seconds, is_change };
-    Some(Ok((decision, saves)))
+    Some(Ok(Judgement { decision, is_change, saves }))
 }
 
 /// A design, with what a change to it takes and saves.

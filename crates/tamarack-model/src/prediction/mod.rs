@@ -114,7 +114,8 @@ pub struct Prediction {
     pub flushes: u64,
     /// Block reads of a zero-result lookup.
     pub zero_result_reads: Seen,
-    /// Block reads of a lookup of an existing key, each as likely.
+    /// Block reads of a lookup of an existing key, each as likely; 0 at a moment at which all keys
+    /// are deleted.
     pub existing_reads: Seen,
     /// Block reads of a lookup of an existing key, chosen as writers choose those that they put
     /// again.

@@ -67,7 +67,7 @@ impl<'a> Pieces<'a> {
 
     /// The mean cost of a lookup of an existing key, given the probabilities of its newest entry
     /// ([`Self::divided`]): what it pays in each piece that it misses, and where it ends. It pays
-    /// nothing in the memtable.
+    /// nothing in the memtable. 0 if no key exists, so that there is no such lookup.
     pub(super) fn until_found(&self, newest: &[f64], missed: &[f64], found: &[f64]) -> f64 {
         let mut younger = 0.0;
         let parts = self.covered(missed).zip(found).zip(&newest[1..]);
@@ -78,6 +78,7 @@ impl<'a> Pieces<'a> {
                 cost
             })
             .sum();
-        sum / newest.iter().sum::<f64>()
+        let existing = newest.iter().sum::<f64>();
+        if existing > 0.0 { sum / existing } else { 0.0 }
     }
 }

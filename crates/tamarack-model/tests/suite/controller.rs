@@ -1,9 +1,12 @@
 //! The controller of a tree in use: phases of a workload, when a search is due, and decisions that
 //! pay.
 
+use std::convert::Infallible;
+
 use tamarack_model::device::Device;
 use tamarack_model::navigator::controller::{
-    Decision, GAIN_MIN, Monitor, OPERATIONS_MIN, Operations, Outlook, Present, WINDOW, decide, skew_of_hits,
+    Decision, GAIN_MIN, Judgement, Monitor, OPERATIONS_MIN, Operations, Outlook, Present, WINDOW, decide,
+    in_phase_or_alternation, skew_of_hits,
 };
 use tamarack_model::navigator::union::{Bounds, Impossible, Limits, Request, price};
 use tamarack_model::policy::Policy;
@@ -147,20 +150,22 @@ impl Rivals {
         (lookup * mix.existing + update * mix.updates) / mix.sum()
     }
 
-    /// True if the other design saves enough for any change, and if it pays in this outlook.
-    fn judge(&self, present: usize, outlook: &Outlook) -> (bool, bool) {
+    /// Judges the change to the other design, which is the decision if it pays.
+    fn judge(&self, present: usize, outlook: &Outlook) -> Judgement<bool> {
         let (now, other) = (self.mean(present, &outlook.seen), self.mean(1 - present, &outlook.seen));
         let (there, back) = (self.change_seconds[present], self.change_seconds[1 - present]);
         let saves = 1.0 - other / now >= GAIN_MIN;
-        (saves, saves && outlook.net_seconds(now - other, there, back) > 0.0)
+        let is_change = saves && outlook.net_seconds(now - other, there, back) > 0.0;
+        Judgement { decision: is_change, is_change, saves }
     }
 
     fn is_change(&self, strategy: Strategy, present: usize, monitor: &Monitor) -> bool {
-        let (saves, pays) = self.judge(present, &monitor.outlook());
-        let all = || monitor.outlook_of_alternation().is_some_and(|outlook| self.judge(present, &outlook).1);
         match strategy {
-            Strategy::Decided => pays || saves && all(),
-            Strategy::Always => saves,
+            Strategy::Decided => {
+                let judge = |outlook: &Outlook| Some(Ok::<_, Infallible>(self.judge(present, outlook)));
+                in_phase_or_alternation(monitor, judge) == Some(Ok(true))
+            }
+            Strategy::Always => self.judge(present, &monitor.outlook()).saves,
             Strategy::Never => false,
         }
     }
@@ -331,6 +336,37 @@ fn changes_for_a_mix_that_passes_pay_for_the_way_back() {
     let second = phase(&scanned, 60_000);
     assert!(second.back_seconds > 0.0 && second.expected < 100_000.0, "{second:?}");
     assert!(second.gain_seconds() < first.gain_seconds());
+}
+
+/// Where phases are too short for a change that would save time, the mixes that alternate are one
+/// workload, and the change is decided for that, once they have come back often enough.
+#[test]
+fn changes_for_mixes_that_alternate() {
+    // Ten times the data, so that a phase of reads does not repay the change.
+    let (entries, buffer) = (10 * ENTRIES, Bytes(10 << 20));
+    let parsed: Policy = policy::parse("tiering:T=10").expect("a policy");
+    let tree = loaded(&parsed, buffer, Bytes(entries * ENTRY_BYTES));
+    let filter = FILTER.parse().expect("a filter");
+    let limits = Limits { buffer: Some(buffer), filter: Some(filter), ..request().limits };
+    let request = Request { entries, memory: Bytes(64 << 20), limits, ..request() };
+    let present = Present { policy: &parsed, filter, shape: tree.shape(), occupancy: tree.occupancy() };
+    let mut monitor = Monitor::default();
+    let mut after_pairs = |number: u64| {
+        for _ in 0..number {
+            (0..60).for_each(|_| monitor.observe(&updates(1_000.0)));
+            (0..60).for_each(|_| monitor.observe(&scans(1_000.0, 10.0)));
+        }
+        let decision = decide(&monitor, &request, &present, &|| true);
+        (decision.expect("there are operations").expect("there is memory"), monitor.clone())
+    };
+    let (first, monitor) = after_pairs(1);
+    assert!(!first.is_change && monitor.outlook_of_alternation().is_none(), "{first:?}");
+    let (later, monitor) = after_pairs(40);
+    let of_all = monitor.outlook_of_alternation().expect("both have come again");
+    assert!(later.is_change && later.gain_seconds() > later.change_seconds, "{later:?}");
+    assert_eq!((later.operations, later.expected), (of_all.seen.sum(), of_all.expected));
+    assert!(later.workload.updates > 0.0 && later.workload.ranges > 0.0, "{:?}", later.workload);
+    assert!(monitor.outlook().expected < first.expected, "the phase alone repays no more than the first one did");
 }
 
 /// A search ends when it is told to.

@@ -242,6 +242,31 @@ fn trees_of_real_keys_with_deletes() {
     assert!(due > 0, "no tombstones were due");
 }
 
+/// Once all keys are deleted nothing is read for existing ones, and all costs are numbers.
+#[test]
+fn trees_without_live_keys() {
+    for words in ["leveling:T=4", "tiering:T=4"] {
+        let policy = policy::parse(words).expect("a policy");
+        let filter = "blocked:bits=10".parse().expect("a filter");
+        let (entries, entry_bytes, buffer) = (ENTRIES, ENTRY_BYTES, Bytes(BUFFER));
+        let design = Design { entries, entry_bytes, buffer, policy: &policy, filter, block_bytes: 40 };
+        let writes = Writes::Deletes { inserts: 0.0, deletes: 1.0, deleted: 1.0, tombstone_bytes: TOMBSTONE_BYTES };
+        let found = |deleted_times: u64| {
+            let length = Length::Flushed(Bytes(deleted_times * ENTRIES * TOMBSTONE_BYTES));
+            predict(&design, &Question { writes, scans: &[1], digits: 256.0, length, pace: Pace::Settled })
+        };
+        // Half of the moments are after the last delete.
+        let [once, twice] = [1, 2].map(found);
+        for seen in [twice.existing_reads, twice.drawn_reads, twice.existing_probes] {
+            assert!(seen.mean().is_finite() && seen.least == 0.0 && seen.most > 0.9, "{words}: {twice:?}");
+        }
+        assert!(once.existing_reads.mean() > twice.existing_reads.mean(), "{words}: {once:?}, {twice:?}");
+        for seen in [twice.zero_result_reads, twice.scan_reads[0], twice.space_amplification] {
+            assert!(seen.mean().is_finite(), "{words}: {twice:?}");
+        }
+    }
+}
+
 /// By hand: a queue of deleted keys, and what stretches of writes leave.
 #[test]
 fn queues_by_hand() {

@@ -5,18 +5,25 @@ use tamarack_model::design::{Priced, PricedLevel};
 use tamarack_model::prediction::Prediction;
 use tamarack_model::simulate::Seen;
 
+use super::FullSpeedCosts;
 use crate::show::json;
 
-/// The predicted means, with those beside a writer at full speed.
-pub(super) fn predictions(predicted: &Prediction, full_speed: Option<&Prediction>, seconds_per_op: f64) -> Value {
+/// The predicted means, with those beside a writer at full speed: null if there are too many
+/// flushes to predict them, and left out without writers.
+pub(super) fn predictions(predicted: &Prediction, full_speed: &FullSpeedCosts, seconds_per_op: f64) -> Value {
     let mut means = prediction(predicted);
     means.insert("seconds_per_op".to_owned(), seconds_per_op.into());
     means.insert("throughput_per_s".to_owned(), (1.0 / seconds_per_op).into());
-    if let Some(full_speed) = full_speed {
-        let mut members = prediction(full_speed);
-        members.insert("put_bytes_per_s".to_owned(), full_speed.put_bytes_per_second.into());
-        means.insert("full_speed".to_owned(), Value::Object(members));
-    }
+    let at_full_speed = match full_speed {
+        FullSpeedCosts::Predicted(found) => {
+            let mut members = prediction(found);
+            members.insert("put_bytes_per_s".to_owned(), found.put_bytes_per_second.into());
+            Some(Value::Object(members))
+        }
+        FullSpeedCosts::TooManyFlushes => Some(Value::Null),
+        FullSpeedCosts::WithoutWriters => None,
+    };
+    means.extend(at_full_speed.map(|found| ("full_speed".to_owned(), found)));
     Value::Object(means)
 }
 

@@ -146,6 +146,23 @@ fn full_speed() {
     assert!(said.contains("a writer at full speed puts"), "{said}");
 }
 
+/// Where costs at full speed take too many flushes to be predicted, that is said, with what to do;
+/// and that does it.
+#[test]
+fn full_speed_after_many_flushes() {
+    let words = |buffer| ["--entries", "100000000", "--policy", "leveling:T=4", "--buffer", buffer];
+    let [small, large] = ["256KiB", "4MiB"].map(words);
+    let found = priced(&small)["predicted"].clone();
+    assert!(found["flushes"].as_u64().is_some_and(|flushes| flushes > 20_000), "{found}");
+    assert_eq!(found.get("full_speed"), Some(&Value::Null), "{found}");
+    let said = run_ok(&[&["design"], &small[..]].concat());
+    let told = "full speed          not predicted for more than 20,000 flushes: larger memtables (--buffer) have fewer";
+    assert!(said.lines().any(|line| line == told), "{said}");
+    assert!(priced(&large)["predicted"]["full_speed"].is_object());
+    let help = run_ok(&["design", "--help"]);
+    assert!(help.contains("more than 20,000 flushes"), "{help}");
+}
+
 /// A search names a design that the same command prices, and keeps its bounds.
 #[test]
 fn a_search() {
@@ -414,7 +431,13 @@ fn plots_in_a_file() {
     let found = priced(&words);
     let image = crate::files::read_text(std::path::Path::new(&file)).expect("it was written");
     assert!(image.starts_with("<svg xmlns=") && image.ends_with("</svg>\n"), "{image}");
-    for part in [">A moose:last=0.8,k=1</text>", ">RocksDB</text>", ">asked for or found (1)</text>", "rotate(-90)"] {
+    for part in [
+        ">A</text>",
+        ">A moose:last=0.8,k=1</text>",
+        ">RocksDB</text>",
+        ">asked for or found (1)</text>",
+        "rotate(-90)",
+    ] {
         assert!(image.contains(part), "`{part}` is not in\n{image}");
     }
     // And one in the legend; others that fall together are drawn once.
@@ -425,6 +448,24 @@ fn plots_in_a_file() {
         let [opened, closed] = [format!("<{element}"), format!("</{element}>")].map(|tag| image.matches(&tag).count());
         assert_eq!(opened, closed, "{element}");
     }
+}
+
+/// Long notes below the image are not cut off at its right: it is 900 pixels wide, and a character
+/// takes 7.4 of them or less.
+#[test]
+fn notes_of_plots_are_whole() {
+    let dir = TestDir::new("design_notes_of_plots_are_whole");
+    let file = dir.join("plot.svg");
+    let design = ["--compare", "moose:last=0.8,k=1", "blocked:bits=10,allocation=monkey"];
+    let words = ["design", "--entries", "200000", "--buffer", "1MiB", "--memory", "1MiB", "--plot", &file];
+    run_ok(&[&words[..], &design[..]].concat());
+    let image = crate::files::read_text(std::path::Path::new(&file)).expect("it was written");
+    let texts = image.lines().filter(|line| line.starts_with("<text"));
+    let shown: Vec<&str> = texts.filter_map(|text| text.split(['<', '>']).nth(2)).collect();
+    assert!(shown.iter().all(|text| text.chars().count() <= 117), "{shown:?}");
+    let all = shown.join(" ");
+    assert!(all.contains("A moose:last=0.8,k=1, blocked:bits=10,allocation=monkey, 1.0 MiB (too large): "), "{all}");
+    assert!(all.ends_with("block reads per read, with the cache"), "{all}");
 }
 
 /// A request from a file means the same as on the command line, which wins.

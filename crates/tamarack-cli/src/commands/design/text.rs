@@ -4,6 +4,7 @@ use tamarack_model::design::{Cost, Priced};
 use tamarack_model::prediction::Prediction;
 use tamarack_model::simulate::Seen;
 
+use super::{FULL_SPEED_FLUSHES_MAX, FullSpeedCosts};
 use crate::show::table::{grouped, significant, table};
 use crate::size::show_bytes;
 
@@ -27,17 +28,18 @@ pub(super) fn levels(priced: &Priced, entry_bytes: u64) -> String {
     table(&rows)
 }
 
-/// The memory, a line for each cost, and what the workload takes. The second prediction is that
-/// beside a writer at full speed.
+/// The memory, a line for each cost, and what the workload takes.
 pub(super) fn costs(
     priced: &Priced,
-    (predicted, full_speed): (&Prediction, Option<&Prediction>),
+    (predicted, full_speed): (&Prediction, &FullSpeedCosts),
     seconds_per_op: f64,
 ) -> String {
     let Cost { zero_result_reads, existing_reads, range_seeks, update_writes, space_amplification, .. } = priced.cost;
     let filters = (priced.filter_bits / 8.0).ceil() as u64;
-    let at_full_speed =
-        |of: &dyn Fn(&Prediction) -> f64| full_speed.map_or_else(String::new, |found| significant(of(found)));
+    let at_full_speed = |of: &dyn Fn(&Prediction) -> f64| match full_speed {
+        FullSpeedCosts::Predicted(found) => significant(of(found)),
+        FullSpeedCosts::WithoutWriters | FullSpeedCosts::TooManyFlushes => String::new(),
+    };
     let over = |name: &str, of: &dyn Fn(&Prediction) -> Seen, full: f64, unit: &str| {
         let seen = of(predicted);
         let [mean, least, most, full] = [seen.mean(), seen.least, seen.most, full].map(significant);
@@ -65,10 +67,18 @@ pub(super) fn costs(
         grouped((1.0 / seconds_per_op) as u64)
     );
     let mut lines = vec![("memory", memory), ("predicted", flushes), ("workload", time)];
-    if let Some(found) = full_speed {
-        let rate = show_bytes(found.put_bytes_per_second as u64);
-        lines.push(("full speed", format!("a writer at full speed puts {rate} of entries a second")));
-    }
+    let at_full_speed = match full_speed {
+        FullSpeedCosts::Predicted(found) => {
+            let rate = show_bytes(found.put_bytes_per_second as u64);
+            Some(format!("a writer at full speed puts {rate} of entries a second"))
+        }
+        FullSpeedCosts::TooManyFlushes => Some(format!(
+            "not predicted for more than {} flushes: larger memtables (--buffer) have fewer",
+            grouped(FULL_SPEED_FLUSHES_MAX)
+        )),
+        FullSpeedCosts::WithoutWriters => None,
+    };
+    lines.extend(at_full_speed.map(|text| ("full speed", text)));
     let lines: Vec<String> = lines.into_iter().map(|(name, value)| format!("{name:<20}{value}")).collect();
     format!("{}\n\n{}", table(&rows), lines.join("\n"))
 }

@@ -1,4 +1,5 @@
-//! Places for labels beside marks, so that no label covers another label or a mark.
+//! Places for labels beside marks, so that no label covers another label or a mark, and no line
+//! from a mark to its label crosses another label.
 //!
 //! Labels are placed one after the other, each at the first free place of a list: near its mark
 //! before far from it, and below and left of it first, since nothing is there beside a front that
@@ -22,7 +23,13 @@ pub(super) struct UnplacedLabel {
 }
 
 /// Distances of a label from the middle of its mark.
-const DISTANCES: [f64; 9] = [8.0, 14.0, 22.0, 32.0, 44.0, 60.0, 80.0, 105.0, 135.0];
+const DISTANCES: [f64; 11] = [8.0, 14.0, 22.0, 32.0, 44.0, 60.0, 80.0, 105.0, 135.0, 170.0, 210.0];
+
+/// From this distance on a line leads from a mark to its label.
+const LEADER_MIN: f64 = 12.0;
+
+/// A line from a point to another one.
+pub(super) type Leader = [(f64, f64); 2];
 
 /// Directions in which a label lies from its mark: right and down are positive.
 const DIRECTIONS: [(f64, f64); 8] =
@@ -42,9 +49,25 @@ impl Area {
         self.left >= other.left && self.right <= other.right && self.top >= other.top && self.bottom <= other.bottom
     }
 
-    /// The point of the area that is nearest to another one.
-    pub(super) fn nearest(&self, (x, y): (f64, f64)) -> (f64, f64) {
-        (x.clamp(self.left, self.right), y.clamp(self.top, self.bottom))
+    /// The line from a mark to this area of its label; `None` if it is near.
+    pub(super) fn leader(&self, (x, y): (f64, f64)) -> Option<Leader> {
+        let nearest = (x.clamp(self.left, self.right), y.clamp(self.top, self.bottom));
+        ((nearest.0 - x).hypot(nearest.1 - y) > LEADER_MIN).then_some([(x, y), nearest])
+    }
+
+    /// True if a part of the line is in the area.
+    fn is_crossed(&self, [from, to]: Leader) -> bool {
+        // The part of the line, from 0 to 1, between two sides.
+        let between = |from: f64, to: f64, low: f64, high: f64| {
+            if from == to {
+                return if low < from && from < high { (0.0, 1.0) } else { (1.0, 0.0) };
+            }
+            let [one, other] = [low, high].map(|side| (side - from) / (to - from));
+            (one.min(other), one.max(other))
+        };
+        let (across, along) =
+            (between(from.0, to.0, self.left, self.right), between(from.1, to.1, self.top, self.bottom));
+        across.0.max(along.0).max(0.0) < across.1.min(along.1).min(1.0)
     }
 }
 
@@ -63,15 +86,21 @@ impl UnplacedLabel {
     }
 }
 
-/// The areas of labels within `bounds`, none of which overlaps another one or an area of `marks`;
-/// `None` where there is no place.
+/// The areas of labels within `bounds`, none of which overlaps another one, an area of `marks`, or
+/// the leader of another one; `None` where there is no place.
 pub(super) fn placed(labels: &[UnplacedLabel], marks: &[Area], bounds: &Area) -> Vec<Option<Area>> {
-    let mut taken = marks.to_vec();
+    let (mut taken, mut leaders) = (Vec::<Area>::new(), Vec::<Leader>::new());
     let place = |label: &UnplacedLabel| {
         let mut places = DISTANCES.iter().flat_map(|distance| DIRECTIONS.map(|side| label.at(*distance, side)));
-        let is_free = |area: &Area| area.is_within(bounds) && !taken.iter().any(|other| other.overlaps(area));
+        let is_free = |area: &Area| {
+            area.is_within(bounds)
+                && !marks.iter().chain(&taken).any(|other| other.overlaps(area))
+                && !leaders.iter().any(|leader| area.is_crossed(*leader))
+                && !area.leader(label.mark).is_some_and(|leader| taken.iter().any(|other| other.is_crossed(leader)))
+        };
         let area = places.find(is_free);
         taken.extend(area);
+        leaders.extend(area.and_then(|area| area.leader(label.mark)));
         area
     };
     labels.iter().map(place).collect()
@@ -85,7 +114,7 @@ mod tests {
     const BOUNDS: Area = Area { left: 70.0, top: 120.0, right: 850.0, bottom: 560.0 };
 
     /// Random marks, many of them close together: labels that are placed overlap nothing and stay
-    /// within the bounds, and of twenty labels nearly all are placed.
+    /// within the bounds, no leader crosses one, and of twenty labels nearly all are placed.
     #[test]
     fn nothing_overlaps() {
         let mut unplaced = 0;
@@ -104,6 +133,15 @@ mod tests {
             let areas = placed(&labels, &marks, &BOUNDS);
             assert_eq!(areas.len(), labels.len());
             unplaced += areas.iter().filter(|area| area.is_none()).count();
+            for (label, area) in labels.iter().zip(&areas) {
+                let Some([from, to]) = area.and_then(|area| area.leader(label.mark)) else { continue };
+                for step in 1..100 {
+                    let at = |from: f64, to: f64| from + f64::from(step) / 100.0 * (to - from);
+                    let point = Area::around((at(from.0, to.0), at(from.1, to.1)), 0.0);
+                    let is_crossed = areas.iter().flatten().any(|other| other.overlaps(&point));
+                    assert!(!is_crossed, "seed {seed}: the leader from {from:?} to {to:?} crosses a label");
+                }
+            }
             let areas: Vec<Area> = areas.into_iter().flatten().collect();
             for (at, area) in areas.iter().enumerate() {
                 let others = areas[..at].iter().chain(&marks);
@@ -114,6 +152,26 @@ mod tests {
             }
         }
         assert!(unplaced < 200, "{unplaced} of 4,000 labels have no place");
+    }
+
+    /// Lines through, beside, within and up to an area.
+    #[test]
+    fn crossings() {
+        let area = Area { left: 10.0, top: 10.0, right: 20.0, bottom: 20.0 };
+        for (line, is_crossed) in [
+            ([(0.0, 0.0), (30.0, 30.0)], true),
+            ([(15.0, 0.0), (15.0, 30.0)], true),
+            ([(30.0, 15.0), (0.0, 15.0)], true),
+            ([(12.0, 12.0), (18.0, 13.0)], true),
+            ([(0.0, 15.0), (12.0, 15.0)], true),
+            ([(5.0, 0.0), (5.0, 30.0)], false),
+            ([(0.0, 5.0), (30.0, 5.0)], false),
+            ([(0.0, 15.0), (10.0, 15.0)], false),
+            ([(0.0, 0.0), (30.0, 9.0)], false),
+            ([(0.0, 25.0), (12.0, 35.0)], false),
+        ] {
+            assert_eq!(area.is_crossed(line), is_crossed, "{line:?}");
+        }
     }
 
     /// A label alone is below and left of its mark, and in a corner where there is a place.

@@ -23,8 +23,12 @@ const LINE: f64 = 18.0;
 /// The most ticks of either axis.
 const TICKS: (usize, usize) = (14, 9);
 
-/// The mean width of a character of a label, and its height. Fonts differ; this is wide.
-const CHARACTER: (f64, f64) = (6.5, 14.0);
+/// The mean width of a character, of a bold one, and its height. Fonts differ; these are those of
+/// DejaVu Sans, which is wide.
+const CHARACTER: (f64, f64, f64) = (7.4, 7.8, 14.0);
+
+/// Where the notes below the plot begin, right of their signs.
+const NOTE_LEFT: f64 = 34.0;
 
 /// Half of the side of the area that a mark keeps free of labels.
 const MARK_HALF: f64 = 5.0;
@@ -57,9 +61,11 @@ pub(super) fn file(trade_off: &TradeOff) -> String {
     plot.labels(&mut image, &designs);
     let mut bottom = BOTTOM + 62.0;
     for design in designs.iter().filter(|design| design.design.role == Role::Asked) {
-        let note = format!("{}  {}", design.sign, plot.about(design.design));
-        image.text((16.0, bottom), TextAnchor::Start, "note", &note);
-        bottom += LINE;
+        image.text((16.0, bottom), TextAnchor::Start, "note", &design.sign.to_string());
+        for line in lines(&plot.about(design.design), (WIDTH - NOTE_LEFT - 16.0) / CHARACTER.0) {
+            image.text((NOTE_LEFT, bottom), TextAnchor::Start, "note", &line);
+            bottom += LINE;
+        }
     }
     image.finished(bottom, title)
 }
@@ -141,10 +147,10 @@ impl Plot<'_> {
                 (if is_asked { format!("{sign} {}", design.name) } else { design.name.clone() }, *design)
             })
             .collect();
-        let unplaced = |(name, design): &(String, &PlacedDesign)| UnplacedLabel {
-            mark: self.at(design),
-            width: name.chars().count() as f64 * CHARACTER.0,
-            height: CHARACTER.1,
+        let unplaced = |(name, design): &(String, &PlacedDesign)| {
+            let (regular, bold, height) = CHARACTER;
+            let character = if design.role == Role::Asked { bold } else { regular };
+            UnplacedLabel { mark: self.at(design), width: name.chars().count() as f64 * character, height }
         };
         let labels: Vec<UnplacedLabel> = named.iter().map(unplaced).collect();
         let is_marked = |design: &&PlacedDesign| design.role != Role::Other;
@@ -153,9 +159,7 @@ impl Plot<'_> {
         let bounds = Area { left: LEFT + 2.0, top: TOP, right: RIGHT, bottom: BOTTOM - 2.0 };
         for ((name, design), area) in named.iter().zip(placed(&labels, &marks, &bounds)) {
             let Some(area) = area else { continue };
-            let mark = self.at(design);
-            let end = area.nearest(mark);
-            if (end.0 - mark.0).hypot(end.1 - mark.1) > 12.0 {
+            if let Some([mark, end]) = area.leader(self.at(design)) {
                 image.line(mark, end, "leader");
             }
             let class = if design.role == Role::Asked { "label strong" } else { "label" };
@@ -180,6 +184,21 @@ impl Plot<'_> {
     }
 }
 
+/// The text in lines of at most so many characters, unless a word is longer.
+fn lines(text: &str, characters: f64) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if (line.chars().count() + 1 + word.chars().count()) as f64 <= characters => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
 fn title(text: &str, scale: &AxisScale) -> String {
     format!("{text}{}", if scale.is_logarithmic() { " (logarithmic)" } else { "" })
 }
@@ -190,4 +209,15 @@ fn across(place: f64) -> f64 {
 
 fn down(place: f64) -> f64 {
     BOTTOM - place * (BOTTOM - TOP)
+}
+
+/// Lines are as long as they may be, and together the text.
+#[test]
+fn notes_in_lines() {
+    let text = "moose, 32 MiB (too large): write amplification 2, 1 block read";
+    assert_eq!(lines(text, 100.0), [text]);
+    let found = lines(text, 20.0);
+    assert_eq!(found, ["moose, 32 MiB (too", "large): write", "amplification 2, 1", "block read"]);
+    assert_eq!(found.join(" "), text);
+    assert_eq!(lines("amplification", 3.0), ["amplification"]);
 }
