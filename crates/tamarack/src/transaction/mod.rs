@@ -110,6 +110,9 @@ pub struct Transaction {
 /// A moment in a transaction, to be returned to by [`Transaction::rollback_to`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Savepoint {
+    /// The address of the engine of its database: databases number their transactions alike, and no
+    /// two that are open have the same.
+    database: usize,
     /// The number of its transaction.
     transaction: u64,
     number: u64,
@@ -211,7 +214,13 @@ impl Transaction {
     /// # Ok::<(), tamarack::Error>(())
     /// ```
     pub fn savepoint(&mut self) -> Savepoint {
-        Savepoint { transaction: self.begun.number, number: self.writes.savepoint() }
+        let number = self.writes.savepoint();
+        Savepoint { database: self.database(), transaction: self.begun.number, number }
+    }
+
+    /// What tells the database from others that are open.
+    fn database(&self) -> usize {
+        Arc::as_ptr(&self.engine).addr()
     }
 
     /// Takes back all writes since `savepoint`, which stays; later savepoints go. What was read
@@ -219,9 +228,11 @@ impl Transaction {
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if an earlier savepoint was returned to since it was made, or if
-    /// another transaction of the database has made it. Nothing is taken back then.
+    /// another transaction has made it, of this database or of another open one. Nothing is taken
+    /// back then.
     pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
-        let what = if savepoint.transaction != self.begun.number {
+        let is_own = savepoint.database == self.database() && savepoint.transaction == self.begun.number;
+        let what = if !is_own {
             "the savepoint is one of another transaction: return to it in the transaction that has made it"
         } else if self.writes.rollback_to(savepoint.number) {
             return Ok(());

@@ -1,7 +1,7 @@
 //! Examples: what is a conflict and what is none, savepoints, retries, bounds, errors.
 
 use tamarack::mistake::{self, Mistake};
-use tamarack::{AdvancedOptions, Batch, Durability, Error, Options, Result, step};
+use tamarack::{AdvancedOptions, Batch, Db, Durability, Error, Options, Result, step};
 use tamarack_env::MemoryEnv;
 use tamarack_env::sim::{Failure, Fault};
 
@@ -239,6 +239,26 @@ fn savepoints() -> Result<()> {
     transaction.rollback_to(first)?;
     db.put("b", "other")?;
     conflict(transaction.commit());
+    Ok(())
+}
+
+/// Two databases number their transactions and savepoints alike; a savepoint of one is none of the
+/// other.
+#[test]
+fn savepoints_of_another_database() -> Result<()> {
+    let databases = [in_memory(), in_memory()];
+    let [mut one, mut other] = databases.each_ref().map(Db::transaction);
+    let [of_one, of_other] = [one.savepoint(), other.savepoint()];
+    assert_ne!(of_one, of_other);
+    one.put("a", "1");
+    let refused = one.rollback_to(of_other);
+    assert!(
+        matches!(&refused, Err(Error::InvalidArgument(what)) if what.contains("another transaction")),
+        "{refused:?}"
+    );
+    assert!(other.rollback_to(of_one).is_err() && one.contains_key("a")?);
+    one.rollback_to(of_one)?;
+    assert!(!one.contains_key("a")?);
     Ok(())
 }
 
