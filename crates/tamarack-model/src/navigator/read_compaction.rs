@@ -104,11 +104,11 @@ pub struct ReadCompaction {
 }
 
 /// The compaction with the largest gain after its cost; `None` if none saves [`GAIN_MIN`] times
-/// what it takes.
+/// what it takes, or `goes_on` has returned false, which is asked before each simulated memtable.
 ///
 /// # Panics
 /// If there are not as many rates as runs, or the tree has levels that its shape lacks.
-pub fn read_compaction(tree: &ReadTree<'_>, reads: &Reads) -> Option<ReadCompaction> {
+pub fn read_compaction(tree: &ReadTree<'_>, reads: &Reads, goes_on: &dyn Fn() -> bool) -> Option<ReadCompaction> {
     let ReadTree { shape, occupancy, .. } = *tree;
     let counts = (1..=occupancy.deepest()).scan((0, Bytes::ZERO), |(runs, bytes), level| {
         *runs += occupancy.level(level).len();
@@ -119,14 +119,15 @@ pub fn read_compaction(tree: &ReadTree<'_>, reads: &Reads) -> Option<ReadCompact
         let stays = level >= shape.last() || bytes < shape.full_from(level);
         runs > 1 && stays && !occupancy.level(level).is_empty()
     };
-    let compactions = counts.filter(is_sound).map(|(through, runs, bytes)| {
-        let (operations, gain_seconds) = reads.gain(tree, through);
+    let compaction = |(through, runs, bytes): (usize, usize, Bytes)| {
+        let (operations, gain_seconds) = reads.gain(tree, through, goes_on)?;
         let compaction_time = reads.device.copy_seconds(bytes, reads.entry_bytes as f64);
-        ReadCompaction { through, runs, bytes, operations, gain_seconds, compaction_time }
-    });
+        Some(ReadCompaction { through, runs, bytes, operations, gain_seconds, compaction_time })
+    };
+    let compactions = counts.filter(is_sound).map(compaction).collect::<Option<Vec<_>>>()?;
     let net = |found: &ReadCompaction| found.gain_seconds - found.compaction_time;
     let pays = |found: &ReadCompaction| found.gain_seconds > GAIN_MIN * found.compaction_time;
-    compactions.filter(pays).max_by(|one, other| net(one).total_cmp(&net(other)))
+    compactions.into_iter().filter(pays).max_by(|one, other| net(one).total_cmp(&net(other)))
 }
 
 /// What filters of runs are like: those that are there, and those to be built.
@@ -195,8 +196,8 @@ impl Reads {
     }
 
     /// The expected operations that count, and the seconds that they save with one run for the
-    /// levels down to this one.
-    fn gain(&self, tree: &ReadTree<'_>, through: usize) -> (f64, f64) {
+    /// levels down to this one; `None` if `goes_on` has returned false.
+    fn gain(&self, tree: &ReadTree<'_>, through: usize, goes_on: &dyn Fn() -> bool) -> Option<(f64, f64)> {
         let rates = Rates::of(tree);
         let resumed = || {
             let resumed = Tree::resume(tree.policy, tree.shape.clone(), tree.occupancy.clone());
@@ -212,10 +213,13 @@ impl Reads {
             |kept: &Tree<'_>, one_run: &Tree<'_>| self.seconds(&rates.runs(kept)) - self.seconds(&rates.runs(one_run));
         let written = self.workload.updates * self.entry_bytes as f64;
         if written == 0.0 {
-            return (self.operations, self.operations * saved(&kept, &one_run));
+            return Some((self.operations, self.operations * saved(&kept, &one_run)));
         }
         let (mut operations, mut gain) = (0.0, 0.0);
         for _ in 0..MEMTABLES_MAX {
+            if !goes_on() {
+                return None;
+            }
             let fills_one = kept.shape().buffer().as_f64() / written;
             let meanwhile = fills_one.min(self.operations - operations);
             gain += meanwhile * saved(&kept, &one_run);
@@ -227,6 +231,6 @@ impl Reads {
                 tree.fill(tree.shape().buffer(), Pace::Settled);
             }
         }
-        (operations, gain)
+        Some((operations, gain))
     }
 }

@@ -35,7 +35,7 @@ fn chosen(runs: &[Given], reads: &Reads) -> Option<ReadCompaction> {
     let fprs: Vec<f64> = runs.iter().map(|run| run.2).collect();
     let (policy, occupancy) = (tiering(), Occupancy::new(levels));
     let tree = ReadTree { policy: &policy, shape: &shape, occupancy: &occupancy, fprs: &fprs, bound: None };
-    read_compaction(&tree, reads)
+    read_compaction(&tree, reads, &|| true)
 }
 
 /// Levels 1 to 3 have two runs each.
@@ -104,6 +104,32 @@ fn writers_end_the_gain() {
     assert_eq!(found(1.0, 1e9), None, "nothing is read");
 }
 
+/// A simulation ends when it is told to, and nothing is chosen then.
+#[test]
+fn simulations_end_when_told() {
+    let (policy, shape) = (tiering(), shape());
+    let levels =
+        (0..3).map(|level| vec![Run { id: RunId(level), bytes: Bytes(BUFFER.0 << (2 * level)), entries: None }]);
+    let occupancy = Occupancy::new(levels.collect());
+    let tree = ReadTree { policy: &policy, shape: &shape, occupancy: &occupancy, fprs: &[1.0; 3], bound: None };
+    // So many operations that each simulation is as long as it may be.
+    let reads = reads([0.0, 0.0, 0.9, 0.1], 1e9);
+    let asked = std::cell::Cell::new(0);
+    let found = |most: u64| {
+        asked.set(0);
+        read_compaction(&tree, &reads, &|| {
+            asked.set(asked.get() + 1);
+            asked.get() < most
+        })
+    };
+    assert!(found(u64::MAX).is_some());
+    let all = asked.get();
+    assert!(all > 1000, "it is asked for each memtable: {all} times");
+    for most in [1, 20, all] {
+        assert_eq!((found(most), asked.get()), (None, most), "nothing is done after that");
+    }
+}
+
 /// Under steady writes a leveled tree gains nothing, whenever it is asked, and levels of many runs
 /// gain much.
 #[test]
@@ -126,7 +152,7 @@ fn leveled_trees_with_writers_gain_nothing() {
                 let fprs = vec![1.0; tree.occupancy().runs().count()];
                 let (shape, occupancy) = (tree.shape(), tree.occupancy());
                 let tree = ReadTree { policy: &policy, shape, occupancy, fprs: &fprs, bound: None };
-                read_compaction(&tree, &reads).map_or(0.0, |found| found.gain_seconds / seek)
+                read_compaction(&tree, &reads, &|| true).map_or(0.0, |found| found.gain_seconds / seek)
             })
             .collect();
         gains.iter().sum::<f64>() / gains.len() as f64

@@ -177,9 +177,14 @@ impl Controller {
         }
     }
 
-    /// Ends a search in progress, and begins no other.
+    /// Ends a search or a simulation in progress, and begins no other.
     pub(crate) fn give_up(&self) {
         self.is_given_up.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns false once the database closes.
+    fn goes_on(&self) -> bool {
+        !self.is_given_up.load(Ordering::Relaxed)
     }
 
     /// The last decisions, in the order of time.
@@ -275,7 +280,7 @@ impl Controller {
             bounds: Bounds { space_amplification: space_bound.map(|bound| bound.most()), ..Bounds::default() },
             limits,
         };
-        decide(monitor, &request, &present, &|| !self.is_given_up.load(Ordering::Relaxed))
+        decide(monitor, &request, &present, &|| self.goes_on())
     }
 
     /// Has runs compacted into one if reads repay it, in a tree whose design is still this one.
@@ -294,7 +299,7 @@ impl Controller {
         };
         let bound = self.settings.space_bound;
         let tree = ReadTree { policy: &present.policy, shape: &shape, occupancy: &occupancy, fprs: &fprs, bound };
-        let compaction = read_compaction(&tree, &reads)?;
+        let compaction = read_compaction(&tree, &reads, &|| self.goes_on())?;
         // The search has taken a while.
         let is_same = self.parts.redesign.present().as_ref() == Some(present) && self.may_change();
         let is_ordered = is_same && self.parts.scheduler.compact_for_reads(&occupancy, compaction.through);
@@ -368,7 +373,7 @@ impl Controller {
 impl Work for Controller {
     fn step(&self) -> Progress {
         let ControllerParts { env, redesign, database, .. } = &self.parts;
-        if self.is_given_up.load(Ordering::Relaxed) || database.health.check_running().is_err() {
+        if !self.goes_on() || database.health.check_running().is_err() {
             return Progress::Done;
         }
         let mut state = self.state.lock();
