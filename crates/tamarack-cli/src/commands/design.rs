@@ -12,6 +12,7 @@
 mod arguments;
 mod compare;
 mod device;
+mod full_speed;
 mod given;
 mod object;
 mod plot;
@@ -27,8 +28,7 @@ use clap::ArgMatches;
 use serde_json::{Map, Value};
 use tamarack_model::design::{Design, price};
 use tamarack_model::navigator::union::Request;
-use tamarack_model::prediction::{Effort, Length, Prediction, Question, Writes, predict};
-use tamarack_model::simulate::{FullSpeed, Pace, Threads};
+use tamarack_model::prediction::Effort;
 
 use self::compare::Comparison;
 use self::given::Given;
@@ -164,7 +164,7 @@ fn one_design(request: &DesignRequest, search: Option<&DesignSearch>) -> (String
     let priced = price(&design, &workload, &device);
     let heading = format!("{}, {}: {}", found.policy, found.filter_specification, request.data());
     let levels = text::levels(&priced, entry_bytes);
-    let full_speed = full_speed(&design, &found.prediction, request);
+    let full_speed = full_speed::predicted(&design, &found.prediction, request);
     let costs = text::costs(&priced, (&found.prediction, &full_speed), found.seconds_per_op);
     let mut text = format!("{heading}\n\n{levels}\n\n{costs}");
     let mut object = object::object(&found.policy.to_string(), &request.device_name, &priced);
@@ -176,33 +176,6 @@ fn one_design(request: &DesignRequest, search: Option<&DesignSearch>) -> (String
         search.add_to(&mut object);
     }
     (text, object)
-}
-
-/// The most flushes after which costs at full speed are predicted: a second or two.
-const FULL_SPEED_FLUSHES_MAX: u64 = 20_000;
-
-/// The costs beside a writer at full speed.
-enum FullSpeedCosts {
-    Predicted(Box<Prediction>),
-    /// Nothing is written.
-    WithoutWriters,
-    /// There are more flushes than [`FULL_SPEED_FLUSHES_MAX`].
-    TooManyFlushes,
-}
-
-/// Predicts the costs beside a writer at full speed.
-fn full_speed(design: &Design<'_>, settled: &Prediction, request: &DesignRequest) -> FullSpeedCosts {
-    match settled.flushes {
-        0 => return FullSpeedCosts::WithoutWriters,
-        1..=FULL_SPEED_FLUSHES_MAX => {}
-        _ => return FullSpeedCosts::TooManyFlushes,
-    }
-    let Request { entry_bytes, workload, inserts, theta, device, .. } = request.setting;
-    let pace = Pace::AtFullSpeed(FullSpeed::of(&device, entry_bytes as f64, Threads::of_cores(request.cores)));
-    let scans = [1, (workload.range_entries as u64).saturating_add(1)];
-    let writes = Writes::Puts { inserts, theta };
-    let question = Question { writes, scans: &scans, digits: 256.0, length: Length::Turnovers(2.0), pace };
-    FullSpeedCosts::Predicted(Box::new(predict(design, &question)))
 }
 
 /// Several designs: those of --compare, after that of --policy if it was given.

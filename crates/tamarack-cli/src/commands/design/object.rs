@@ -5,7 +5,7 @@ use tamarack_model::design::{Priced, PricedLevel};
 use tamarack_model::prediction::Prediction;
 use tamarack_model::simulate::Seen;
 
-use super::FullSpeedCosts;
+use super::full_speed::FullSpeedCosts;
 use crate::show::json;
 
 /// The predicted means, with those beside a writer at full speed: null if there are too many

@@ -4,7 +4,7 @@ use tamarack_model::design::{Cost, Priced};
 use tamarack_model::prediction::Prediction;
 use tamarack_model::simulate::Seen;
 
-use super::{FULL_SPEED_FLUSHES_MAX, FullSpeedCosts};
+use super::full_speed::{FULL_SPEED_FLUSHES_MAX, FullSpeedCosts};
 use crate::show::table::{grouped, significant, table};
 use crate::size::show_bytes;
 
