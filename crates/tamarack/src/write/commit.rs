@@ -48,7 +48,7 @@
 //! time of waking a thread, then sleeps.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tamarack_env::Env;
@@ -73,7 +73,10 @@ use crate::write::throttle::Throttle;
 use crate::write::window::{CommitWindow, Validation};
 
 mod runs;
+mod shared;
 mod transactions;
+
+use shared::{FORMING, Group, LED, Logged, PUBLISHED, VACANT};
 
 /// When a write is acknowledged, and which failures it then survives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -196,30 +199,6 @@ struct Lead {
     looked: Position,
 }
 
-/// One commit group, as its members share it.
-struct Group {
-    phase: AtomicU32,
-    /// Members that have not applied their entries yet.
-    unapplied: AtomicU32,
-    /// Set before the phase becomes `LOGGED` or `FAILED`. A leader that is alone sets neither.
-    outcome: OnceLock<Result<Logged>>,
-    /// Members that sleep until the phase changes, or are about to.
-    sleepers: AtomicU32,
-    /// Held by a member from counting itself until it sleeps, and by whoever wakes members.
-    falling_asleep: Mutex<()>,
-    changed: Condvar,
-}
-
-/// A logged group's sequences and memtable.
-#[derive(Clone)]
-struct Logged {
-    first: Sequence,
-    last: Sequence,
-    number: u64,
-    ticket: u64,
-    memtable: Arc<Memtable>,
-}
-
 /// A group that one of its members led.
 struct LedGroup {
     outcome: Result<Logged>,
@@ -235,16 +214,6 @@ struct Finished {
     /// What its members wait for.
     group: Option<Arc<Group>>,
 }
-
-/// Phases of a group, in order; a forming group may alternate between the first two.
-const FORMING: u32 = 0;
-/// Forming, and no group is led: a member should lead.
-const VACANT: u32 = 1;
-/// Taken by a leader; closed to new members.
-const LED: u32 = 2;
-const LOGGED: u32 = 3;
-const FAILED: u32 = 4;
-const PUBLISHED: u32 = 5;
 
 /// Advances the visible sequence in the order of groups.
 struct Publisher {
@@ -861,87 +830,6 @@ impl Forming {
     }
 }
 
-impl Group {
-    fn new() -> Self {
-        Self {
-            phase: AtomicU32::new(FORMING),
-            unapplied: AtomicU32::new(0),
-            outcome: OnceLock::new(),
-            sleepers: AtomicU32::new(0),
-            falling_asleep: Mutex::new(Rank::CommitGroup, ()),
-            changed: Condvar::new(),
-        }
-    }
-
-    fn phase(&self) -> u32 {
-        self.phase.load(Ordering::SeqCst)
-    }
-
-    fn outcome(&self) -> Result<Logged> {
-        self.outcome.get().expect("a group that was logged or failed has an outcome").clone()
-    }
-
-    fn finish(&self, outcome: Result<Logged>) {
-        let phase = if outcome.is_ok() { LOGGED } else { FAILED };
-        assert!(self.outcome.set(outcome).is_ok(), "a group is led once");
-        self.set_phase(phase);
-    }
-
-    fn set_phase(&self, phase: u32) {
-        self.set_phase_quietly(phase);
-        self.wake();
-    }
-
-    fn set_phase_quietly(&self, phase: u32) {
-        self.phase.store(phase, Ordering::SeqCst);
-    }
-
-    /// Wakes the members that sleep.
-    #[inline]
-    fn wake(&self) {
-        // A member counts itself and then reads the phase; this thread has set the phase and then
-        // reads the count. With sequential consistency, at least one sees the other.
-        if self.sleepers.load(Ordering::SeqCst) > 0 {
-            self.wake_sleepers();
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn wake_sleepers(&self) {
-        // A member that saw the old phase keeps the lock until it sleeps.
-        let _falling_asleep = self.falling_asleep.lock();
-        self.changed.notify_all();
-    }
-
-    /// Blocks until `done` accepts the phase, and returns it. Spins first, for about the time that
-    /// another member needs to write to the page cache and to apply its entries; then yields, for
-    /// about the time of waking a thread; then sleeps.
-    fn wait(&self, done: impl Fn(u32) -> bool) -> u32 {
-        for turn in 0..SPINS + YIELDS {
-            let phase = self.phase();
-            if done(phase) {
-                return phase;
-            }
-            if turn < SPINS { std::hint::spin_loop() } else { thread::yield_now() }
-        }
-        let mut falling_asleep = self.falling_asleep.lock();
-        self.sleepers.fetch_add(1, Ordering::SeqCst);
-        loop {
-            let phase = self.phase();
-            if done(phase) {
-                self.sleepers.fetch_sub(1, Ordering::Relaxed);
-                return phase;
-            }
-            falling_asleep = self.changed.wait(falling_asleep);
-        }
-    }
-}
-
-/// About 30 µs if no other thread is runnable: waking a thread takes 25 to 50 µs on a virtual
-/// machine.
-const YIELDS: u32 = if cfg!(feature = "shuttle") { 1 } else { 60 };
-
 /// Free space is queried this often while the WAL grows by a memtable's size: what puts take
 /// between two queries is a small part of the reserve.
 const LOOKS_PER_MEMTABLE: u64 = 4;
@@ -953,10 +841,6 @@ const GATHER_SHARE: u32 = 32;
 /// More turns than this share of any sync takes: a yield takes a microsecond at most if no other
 /// thread is runnable.
 const GATHER_TURNS: u32 = 100_000;
-
-/// About 3 µs: a spin-loop pause takes 40 to 140 cycles on machines of the last ten years. The
-/// schedule explorer gains nothing from spinning.
-const SPINS: u32 = if cfg!(feature = "shuttle") { 1 } else { 100 };
 
 #[cfg(test)]
 mod tests;

@@ -8,7 +8,8 @@
 
 use std::time::Duration;
 
-use super::{CommitQueue, PUBLISHED};
+use super::CommitQueue;
+use super::shared::PUBLISHED;
 use crate::entry::Sequence;
 use crate::error::{Error, Result};
 use crate::mistake::{self, Mistake};
