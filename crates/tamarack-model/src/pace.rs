@@ -180,7 +180,8 @@ impl PacedJob {
     /// of keys) in place, blocks level 1 from moving down, and is due when that is full. A reshape
     /// that reduces the runs of one level blocks nothing until that level is full and has to move
     /// down itself: batches that arrive meanwhile become a younger run, and lookups had as many
-    /// runs before. A compaction at rest was begun since nobody wrote: writers that come back are
+    /// runs before; nor does a compaction for reads, which leaves one run in its level. A compaction
+    /// at rest was begun since nobody wrote: writers that come back are
     /// not to pay for it at once, so it is due when the level after is full.
     pub fn of(compaction: &CompactionPlan, left: Bytes) -> Self {
         let empties = match compaction.cause {
@@ -366,7 +367,7 @@ mod tests {
         assert_eq!(job(Cause::Flush, 1), 0);
         assert_eq!(job(Cause::Full { level: 1, through: 3 }, 4), 3);
         assert_eq!([job(Cause::Reshape { level: 3 }, 3), job(Cause::Reshape { level: 3 }, 4)], [3, 3]);
-        assert_eq!([job(Cause::Rest, 1), job(Cause::Rest, 3), job(Cause::Reads { through: 3 }, 3)], [2, 4, 4]);
+        assert_eq!([job(Cause::Rest, 1), job(Cause::Rest, 3), job(Cause::Reads { through: 3 }, 3)], [2, 4, 3]);
         assert_eq!([job(Cause::Compact, 5), job(Cause::Compact, 1), job(Cause::CompactRange, 5)], [4, 1, 1]);
     }
 }
