@@ -16,16 +16,13 @@
 
 use std::fmt;
 
-use tamarack_model::filter::chucky;
+use tamarack_model::filter::chucky::groups::{self, Counts, LIDS_MAX, SLOTS_MAX, Shares};
+use tamarack_model::filter::chucky::lengths::{self, BUCKET_BITS, Fit};
+use tamarack_model::filter::chucky::{self, CLASSES_MAX};
 
 use crate::chucky::combinations::{Binomials, Combinations};
 use crate::chucky::fingerprint::{FINGERPRINT_BITS_MIN, Fingerprint};
-use crate::chucky::groups::{self, CLASSES_MAX, Counts, LIDS_MAX, SLOTS_MAX, Shares};
-use crate::chucky::lengths::{self, Fit};
-use crate::digest::Digest;
-
-/// The bits of a bucket.
-const BUCKET_BITS: u32 = 64;
+use crate::digest::{Digest, FIRST};
 
 /// The first bits of a bucket that select a row of [`Code::heads`].
 const HEAD_BITS: u32 = 10;
@@ -343,7 +340,7 @@ impl Code {
             .map(|group| (group, group.iter().map(|(class, k)| binomials.count(lids[class].into(), k)).product()))
             .collect();
         let fit = Fit { frequent: &frequent, combinations: binomials.count(all_lids, slots), bucket_bits: BUCKET_BITS };
-        let lengths = lengths::best(fit, &mean(states)).ok_or(CodeError::DoesNotFit { slots })?;
+        let lengths = lengths::best(fit, &groups::mean(states)).ok_or(CodeError::DoesNotFit { slots })?;
         Ok(Self::with_lengths(slots, lids, frequent, &lengths, binomials))
     }
 
@@ -662,13 +659,6 @@ impl Code {
 
 /// The places of [`Code::row_of`], of `places` in all, where a group may be.
 fn probes(counts: Counts, places: usize) -> impl Iterator<Item = usize> {
-    let first = counts.hash(places.trailing_zeros());
+    let first = (counts.packed().wrapping_mul(FIRST) >> (u64::BITS - places.trailing_zeros())) as usize;
     (0..places).map(move |step| (first + step) & (places - 1))
-}
-
-/// The mean share of each class over all states.
-fn mean(states: &[Shares]) -> Vec<f64> {
-    let classes = states[0].of_entries().len();
-    let sum = |class: usize| states.iter().map(|state| state.of_entries()[class]).sum::<f64>();
-    (0..classes).map(|class| sum(class) / states.len() as f64).collect()
 }

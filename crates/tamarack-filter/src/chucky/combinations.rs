@@ -5,7 +5,7 @@
 //! in the combinatorial number system, `rank = Σ C(b_i, i + 1)`, which counts the combinations
 //! before. The combination of zeros has rank 0.
 
-use crate::chucky::groups::SLOTS_MAX;
+use tamarack_model::filter::chucky::groups::SLOTS_MAX;
 
 /// Binomial coefficients `C(n, k)` for `k` up to [`SLOTS_MAX`] and `n` up to a bound.
 #[derive(Clone, Debug)]
@@ -26,7 +26,7 @@ const TABLE_MAX: u64 = 2048;
 
 impl Binomials {
     /// For combinations of numbers below `v_max`. The coefficients fit 64 bits: `v_max` is at most
-    /// [`super::groups::LIDS_MAX`].
+    /// [`LIDS_MAX`](tamarack_model::filter::chucky::groups::LIDS_MAX).
     pub(super) fn new(v_max: usize) -> Self {
         let mut rows = vec![[0; SLOTS_MAX + 1]; v_max + SLOTS_MAX];
         rows[0][0] = 1;
@@ -106,7 +106,7 @@ mod tests {
     /// With all LIDs that a code may have, numbers of combinations have 48 bits.
     #[test]
     fn combinations_are_bounded() {
-        let v = crate::chucky::groups::LIDS_MAX;
+        let v = tamarack_model::filter::chucky::groups::LIDS_MAX;
         assert!(Binomials::new(v).count(v, SLOTS_MAX) < 1 << 48);
     }
 

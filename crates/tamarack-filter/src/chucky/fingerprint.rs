@@ -4,14 +4,9 @@
 //! tables store of digests, so that a filter can be built from tables. Below 2³² buckets they do
 //! not overlap; above they share some bits, and a few more fingerprints agree by chance.
 
+pub use tamarack_model::filter::chucky::lengths::{FINGERPRINT_BITS_MAX, FINGERPRINT_BITS_MIN};
+
 use crate::digest::Digest;
-
-/// The bits of a whole fingerprint.
-pub const FINGERPRINT_BITS_MAX: u32 = 16;
-
-/// The lower bound on the length of fingerprints. These first bits determine the second bucket of
-/// a key, for runs of all classes (§4.3 of the paper).
-pub const FINGERPRINT_BITS_MIN: u32 = 5;
 
 /// The fingerprint of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

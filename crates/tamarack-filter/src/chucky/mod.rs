@@ -51,21 +51,21 @@
 //!
 //! # Map
 //!
-//! High to low: `code` (encoding and decoding of buckets), `lengths` (fingerprint lengths),
-//! `groups` (which groups are frequent), `combinations` (numbers of combinations), `fingerprint`.
-//! The module knows no tree and no threads.
+//! High to low: `code` (encoding and decoding of buckets), `combinations` (numbers of
+//! combinations), `fingerprint`. Which groups are frequent, and how long fingerprints are, belongs
+//! to the model (`tamarack_model::filter::chucky`), which predicts false positives by it. The module
+//! knows no tree and no threads.
 
 mod code;
 mod combinations;
 mod fingerprint;
-mod groups;
-mod lengths;
 mod place;
 
 pub use code::{Bucket, BucketSlot, Code, CodeError, Encoded, Matches};
 pub use fingerprint::{FINGERPRINT_BITS_MAX, FINGERPRINT_BITS_MIN, Fingerprint};
-pub use groups::{CLASSES_MAX, SLOTS_MAX, Shares};
 pub use place::{Offsets, first_bucket, partition_of};
+pub use tamarack_model::filter::chucky::CLASSES_MAX;
+pub use tamarack_model::filter::chucky::groups::{SLOTS_MAX, Shares};
 
 #[cfg(test)]
 mod tests;

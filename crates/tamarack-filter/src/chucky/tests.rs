@@ -4,15 +4,15 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-use tamarack_model::filter::chucky::{self as chucky_model, Classes};
+use tamarack_model::filter::chucky::groups::{self, Counts};
+use tamarack_model::filter::chucky::lengths::{self, Fit};
+use tamarack_model::filter::chucky::{self as chucky_model, CLASS_LIDS_MAX, Classes, CodeLengths};
 use tamarack_model::policy;
 use tamarack_model::simulate::Tree as Simulated;
 use tamarack_model::units::Bytes;
 use tamarack_testing::Random;
 
 use super::combinations::Binomials;
-use super::groups::{self, Counts};
-use super::lengths::{self, Fit};
 use super::*;
 use crate::digest::Digest;
 
@@ -538,4 +538,28 @@ fn all_policies_have_codes() {
             assert!(rare <= 1.0001e-4, "{words}, {slots} slots: {rare} of the buckets are rare");
         }
     }
+}
+
+/// The lengths by which the model predicts false positives are those of codes: of trees with few
+/// runs and with many, some of which share level IDs.
+#[test]
+fn the_models_lengths_are_those_of_codes() {
+    let mut shared = 0;
+    for words in
+        ["leveling:T=10", "leveling:T=2", "tiering:T=4", "tiering:T=60", "leveling:T=5,first=4", "moose:last=0.8,k=1"]
+    {
+        let buffer = Bytes(1 << 20);
+        let shape = policy::parse(words).expect("a policy").shape(Bytes(777 << 20), buffer);
+        let all = Classes::of(&shape);
+        let states: Vec<Shares> = all.states(&shape).into_iter().map(Shares::new).collect();
+        for slots in 4..=SLOTS_MAX {
+            let code_of = |most: &u16| Code::new(slots, all.shared(*most).lids(), &states).ok();
+            let most = CLASS_LIDS_MAX.iter().find(|most| code_of(most).is_some()).expect("there is a code");
+            shared += u64::from(*most < u16::MAX);
+            let code = code_of(most).expect("just seen");
+            let lengths = CodeLengths::of(slots, &shape);
+            assert_eq!(lengths.bits(), code.fingerprint_bits().collect::<Vec<_>>(), "{words}, {slots} slots");
+        }
+    }
+    assert!(shared > 0, "no tree has more runs than level IDs");
 }

@@ -24,8 +24,12 @@
 //! there are `M - log2 A`.
 
 mod classes;
+mod code;
+pub mod groups;
+pub mod lengths;
 
 pub use classes::{CLASSES_MAX, Classes, LATE_LIDS, SPARE, STATES};
+pub use code::{CLASS_LIDS_MAX, CodeLengths};
 
 /// The share of slots that can be in use when insertions move up to 500 entries, by the slots of a
 /// bucket. Measured: .959 to .967 with four slots, .973 to .978 with five, .978 to .986 with six.
@@ -121,7 +125,8 @@ pub fn combination_entropy(shares: &[f64], slots: u32) -> f64 {
 ///
 /// `Σ f_j 2^(-FP_j)` is least for `Σ f_j FP_j = 64/S - H_c`, with the entropy `H_c` of a bucket's
 /// combination for each slot (Eq. 13), if all fingerprints are equally long. Those of codes have
-/// whole bits, and up to 1.6 times as many false positives.
+/// whole bits, and up to twice as many false positives: see [`CodeLengths`], which takes some
+/// milliseconds.
 pub fn rates(slots: usize, shares: &[f64]) -> Vec<f64> {
     let level_id_bits = combination_entropy(shares, slots as u32);
     let fingerprint_bits = (64.0 / slots as f64 - level_id_bits).clamp(0.0, FINGERPRINT_BITS_MAX);

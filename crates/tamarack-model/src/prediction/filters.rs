@@ -3,20 +3,24 @@
 //! A new run gets the filter that [`filter_plan::for_new`] gives it, and whenever the tree is
 //! looked at, [`filter_plan::decide`] changes those of all runs, as in a database that stores
 //! digests. Each run counts as one table. A filter over the whole tree has no bits of its own here:
-//! its rates follow from the runs' shares of all entries.
+//! its rates follow from the runs' shares of all entries, and from the lengths of fingerprints in
+//! the code that the engine makes for the tree ([`CodeLengths`]).
 //!
-//! With [`Effort::Quick`] runs have the ideal allocation of the moment instead.
+//! With [`Effort::Quick`] runs have the ideal allocation of the moment instead, and fingerprints
+//! the best lengths, fractions of bits included.
 
 use std::collections::BTreeMap;
 
 use crate::allocate::weights::{Asked, Extent};
 use crate::allocate::{Curve, Load, ideal};
+use crate::filter::chucky::CodeLengths;
 use crate::filter::{
     Allocation, BITS_MAX, FilterChoice, FilterKind, FilterSettings, LINE_BITS, chucky, predict, units,
 };
 use crate::filter_plan::{self, FilterTarget, RunFilters, StoredFilter, TableFilters};
 use crate::occupancy::{Run, RunId};
 use crate::planner::{self, CompactionPlan};
+use crate::shape::Shape;
 use crate::simulate::Tree;
 use crate::units::{Bytes, Entries};
 
@@ -37,6 +41,8 @@ pub(super) struct RunRates {
     /// The lookups for which bits are allocated.
     asked: Asked,
     filters: BTreeMap<RunId, RunFilter>,
+    /// The code of a filter over the whole tree, once one was needed.
+    code: Option<CodeLengths>,
 }
 
 /// The filter of a run; by default none.
@@ -55,7 +61,7 @@ impl RunRates {
             FilterChoice::Each { allocation, .. } => allocation.found().unwrap_or(0.0),
             FilterChoice::None | FilterChoice::Tree { .. } => 0.0,
         };
-        Self { choice, entry_bytes, effort, asked: Asked::Found(found), filters: BTreeMap::new() }
+        Self { choice, entry_bytes, effort, asked: Asked::Found(found), filters: BTreeMap::new(), code: None }
     }
 
     /// The false positive rate of each run, young to old.
@@ -63,8 +69,14 @@ impl RunRates {
         match self.choice {
             FilterChoice::Tree { bits_per_entry } => {
                 let all = tree.occupancy().bytes();
-                let shares: Vec<f64> = tree.occupancy().runs().map(|(_, run)| run.bytes.ratio(all)).collect();
-                chucky::rates(chucky::slots(bits_per_entry), &shares)
+                let shares = tree.occupancy().runs().map(|(level, run)| (level, run.bytes.ratio(all)));
+                let slots = chucky::slots(bits_per_entry);
+                match self.effort {
+                    Effort::Full => {
+                        self.code(slots, tree.shape()).rates(tree.shape().last(), &shares.collect::<Vec<_>>())
+                    }
+                    Effort::Quick => chucky::rates(slots, &shares.map(|(_, share)| share).collect::<Vec<_>>()),
+                }
             }
             FilterChoice::None => vec![1.0; tree.occupancy().runs().count()],
             FilterChoice::Each { kind, bits_per_entry, .. } => {
@@ -75,6 +87,13 @@ impl RunRates {
                 tree.occupancy().runs().map(|(_, run)| self.filters[&run.id].fpr).collect()
             }
         }
+    }
+
+    /// The code of the filter over the whole tree. As in the engine, it is made again when a shape
+    /// needs more LIDs.
+    fn code(&mut self, slots: usize, shape: &Shape) -> &CodeLengths {
+        let present = self.code.take().filter(|code| code.has_lids_for(shape));
+        self.code.insert(present.unwrap_or_else(|| CodeLengths::of(slots, shape)))
     }
 
     /// The false positive rate of the output of a compaction in progress: of the filter that its

@@ -32,7 +32,7 @@ use tamarack_env::sync::atomic::{AtomicU64, Ordering};
 use tamarack_filter::Digest;
 use tamarack_filter::chucky::{Code, Shares};
 use tamarack_model::Shape;
-use tamarack_model::filter::chucky::{self, Classes};
+use tamarack_model::filter::chucky::{self, CLASS_LIDS_MAX, Classes};
 
 use super::run::Run;
 use super::table_file::TableFile;
@@ -47,10 +47,6 @@ pub type Lid = u16;
 
 /// A code is made anew if it makes more of the buckets rare, as a share, and the shape is another.
 const RARE_MAX: f64 = 0.005;
-
-/// The most LIDs that a class may have: the first of these with which there is a code. With one,
-/// there always is.
-const LIDS_MAX: [u16; 9] = [u16::MAX, 128, 64, 32, 16, 8, 4, 2, 1];
 
 /// Runs that a lookup searches, at most; beyond that it searches all runs.
 pub const FEW_MAX: usize = 20;
@@ -122,7 +118,7 @@ impl LevelIds {
     pub fn new(epoch: u64, slots: usize, shape: Shape, directory: Directory, account: &Arc<Account>) -> Self {
         let all = Classes::of(&shape);
         let states: Vec<Shares> = all.states(&shape).into_iter().map(Shares::new).collect();
-        let (classes, lids_max, code) = LIDS_MAX
+        let (classes, lids_max, code) = CLASS_LIDS_MAX
             .into_iter()
             .find_map(|most| {
                 let classes = all.shared(most);
@@ -153,11 +149,7 @@ impl LevelIds {
     /// True if the code is good for `tree`, which has, or is to take, this shape: each level has
     /// enough LIDs, and few buckets are rare, or no other code is made for this shape.
     pub fn fits(&self, shape: &Shape, tree: &TreeVersion) -> bool {
-        let wanted = Classes::of(shape).shared(self.lids_max);
-        let levels = shape.last().min(wanted.late());
-        let lids = &self.classes.lids()[..self.classes.late()];
-        let has_lids =
-            levels <= lids.len() && wanted.lids()[..levels].iter().zip(lids).all(|(runs, lids)| runs <= lids);
+        let has_lids = self.classes.have_lids_for(shape, self.lids_max);
         has_lids && (self.shape == *shape || self.rare_share(tree) <= RARE_MAX)
     }
 

@@ -67,6 +67,15 @@ impl Classes {
         Self { lids: self.lids.iter().map(|&lids| lids.min(most)).collect() }
     }
 
+    /// True if each level of a tree of this shape has as many LIDs as it has runs, or `lids_max` if
+    /// it has more.
+    pub fn have_lids_for(&self, shape: &Shape, lids_max: u16) -> bool {
+        let wanted = Self::of(shape).shared(lids_max);
+        let levels = shape.last().min(wanted.late());
+        let lids = &self.lids[..self.late()];
+        levels <= lids.len() && wanted.lids[..levels].iter().zip(lids).all(|(runs, lids)| runs <= lids)
+    }
+
     /// The LIDs of each class: that of the last level first, that of late runs last.
     pub fn lids(&self) -> &[u16] {
         &self.lids

@@ -16,24 +16,32 @@
 //! So it is only the start: it runs with each upper bound, then single classes are lengthened, and
 //! the best is kept.
 
-use crate::chucky::fingerprint::{FINGERPRINT_BITS_MAX, FINGERPRINT_BITS_MIN};
-use crate::chucky::groups::Counts;
+use super::groups::Counts;
+
+/// The bits of a whole fingerprint.
+pub const FINGERPRINT_BITS_MAX: u32 = 16;
+
+/// The lower bound on the length of fingerprints. These first bits determine the second bucket of
+/// a key, for runs of all classes (§4.3 of the paper).
+pub const FINGERPRINT_BITS_MIN: u32 = 5;
+
+/// The bits of a bucket.
+pub const BUCKET_BITS: u32 = 64;
 
 /// What the lengths have to fit.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Fit<'a> {
+pub struct Fit<'a> {
     /// The frequent groups, each with its number of combinations.
-    pub(super) frequent: &'a [(Counts, u64)],
+    pub frequent: &'a [(Counts, u64)],
     /// The number of all combinations.
-    pub(super) combinations: u64,
+    pub combinations: u64,
     /// The bits of a bucket, at most 64.
-    pub(super) bucket_bits: u32,
+    pub bucket_bits: u32,
 }
 
 impl Fit<'_> {
     /// Whether these lengths fit.
-    #[cfg(test)]
-    pub(super) fn holds(&self, lengths: &[u32]) -> bool {
+    pub fn holds(&self, lengths: &[u32]) -> bool {
         Lengths::new(*self, lengths.to_vec()).fits(None)
     }
 }
@@ -85,18 +93,18 @@ impl<'a> Lengths<'a> {
 }
 
 /// The bits that the fingerprints of a group take.
-pub(super) fn fingerprint_bits(group: Counts, lengths: &[u32]) -> u32 {
+pub fn fingerprint_bits(group: Counts, lengths: &[u32]) -> u32 {
     lengths.iter().enumerate().map(|(class, length)| length * group.of(class) as u32).sum()
 }
 
 /// What is to be small: the rate of false positives in the unit of twice the used slots of a
 /// bucket. `shares` are those of the classes in all entries.
-pub(super) fn rate(shares: &[f64], lengths: &[u32]) -> f64 {
+pub fn rate(shares: &[f64], lengths: &[u32]) -> f64 {
     shares.iter().zip(lengths).map(|(share, &length)| share * 0.5_f64.powi(length as i32)).sum()
 }
 
 /// The best lengths, or `None` if not even the shortest fit.
-pub(super) fn best(fit: Fit<'_>, shares: &[f64]) -> Option<Vec<u32>> {
+pub fn best(fit: Fit<'_>, shares: &[f64]) -> Option<Vec<u32>> {
     let shortest = shortest(fit, shares.len())?;
     let all = (FINGERPRINT_BITS_MIN..=FINGERPRINT_BITS_MAX).map(|top| {
         let mut lengths = shortest.clone();
@@ -108,9 +116,8 @@ pub(super) fn best(fit: Fit<'_>, shares: &[f64]) -> Option<Vec<u32>> {
 }
 
 /// Algorithm 1 of the paper, with an upper bound on the lengths, or `None` if not even the shortest
-/// fit.
-#[cfg(test)]
-pub(super) fn algorithm_1(fit: Fit<'_>, classes: usize, top: u32) -> Option<Vec<u32>> {
+/// fit. To be compared with [`best`].
+pub fn algorithm_1(fit: Fit<'_>, classes: usize, top: u32) -> Option<Vec<u32>> {
     let mut lengths = shortest(fit, classes)?;
     lengthen_in_order(&mut lengths, top);
     Some(lengths.lengths)

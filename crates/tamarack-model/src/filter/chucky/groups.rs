@@ -9,22 +9,18 @@
 //! (§4.3 of the paper), in each of several states of the tree: a tree that grows goes through
 //! states in which other buckets are frequent than in a full one.
 
-use tamarack_model::filter::chucky::{self, load};
-
-use crate::digest::FIRST;
+use super::{CLASSES_MAX, load};
 
 /// The upper bound on the slots of a bucket. With more, fingerprints of
-/// [`FINGERPRINT_BITS_MIN`](super::FINGERPRINT_BITS_MIN) bits leave too few bits for codewords.
+/// [`FINGERPRINT_BITS_MIN`](super::lengths::FINGERPRINT_BITS_MIN) bits leave too few bits for
+/// codewords.
 pub const SLOTS_MAX: usize = 7;
 
-/// The upper bound on the number of classes.
-pub const CLASSES_MAX: usize = chucky::CLASSES_MAX;
-
 /// The upper bound on the number of LIDs. With more, numbers of combinations could exceed 48 bits.
-pub(super) const LIDS_MAX: usize = 380;
+pub const LIDS_MAX: usize = 380;
 
 /// The share of buckets in frequent groups (the paper's NOV).
-pub(super) const FREQUENT_SHARE: f64 = 0.9999;
+pub const FREQUENT_SHARE: f64 = 0.9999;
 
 /// The distribution of the filter's entries over the classes, in one state of the tree.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,21 +52,36 @@ impl Shares {
     }
 }
 
+/// The mean share of each class over all states.
+///
+/// # Panics
+/// If there are no states.
+pub fn mean(states: &[Shares]) -> Vec<f64> {
+    let classes = states[0].of_entries().len();
+    let sum = |class: usize| states.iter().map(|state| state.of_entries()[class]).sum::<f64>();
+    (0..classes).map(|class| sum(class) / states.len() as f64).collect()
+}
+
 /// The counts of each class in a group, four bits for each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Counts(u64);
+pub struct Counts(u64);
 
 impl Counts {
-    pub(super) fn of(self, class: usize) -> usize {
+    /// How many slots belong to a class.
+    #[inline]
+    pub fn of(self, class: usize) -> usize {
         (self.0 >> (4 * class) & 15) as usize
     }
 
-    pub(super) fn plus(self, class: usize, count: usize) -> Self {
+    /// With so many more slots of a class.
+    #[must_use]
+    pub fn plus(self, class: usize, count: usize) -> Self {
         Self(self.0 + ((count as u64) << (4 * class)))
     }
 
     /// The classes that occur, with their counts, in ascending order.
-    pub(super) fn iter(self) -> impl Iterator<Item = (usize, usize)> {
+    #[inline]
+    pub fn iter(self) -> impl Iterator<Item = (usize, usize)> {
         let mut left = self.0;
         std::iter::from_fn(move || {
             let class = (left.trailing_zeros() / 4) as usize;
@@ -80,10 +91,10 @@ impl Counts {
         })
     }
 
-    /// A number of `bits` bits that looks random.
+    /// All counts in one number.
     #[inline]
-    pub(super) fn hash(self, bits: u32) -> usize {
-        (self.0.wrapping_mul(FIRST) >> (u64::BITS - bits)) as usize
+    pub fn packed(self) -> u64 {
+        self.0
     }
 }
 
@@ -139,7 +150,7 @@ impl GroupSearch {
 
 /// The groups that are frequent in at least one of the states, and that of empty buckets, which new
 /// partitions consist of. In ascending order.
-pub(super) fn frequent(slots: usize, classes: usize, states: &[Shares]) -> Vec<Counts> {
+pub fn frequent(slots: usize, classes: usize, states: &[Shares]) -> Vec<Counts> {
     // Groups below the floor together have at most half of what may be rare.
     let all: f64 = (1..=slots).fold(1.0, |all, slot| all * (classes + slot - 1) as f64 / slot as f64);
     let floor = (1.0 - FREQUENT_SHARE) / 2.0 / all;
@@ -161,7 +172,7 @@ pub(super) fn frequent(slots: usize, classes: usize, states: &[Shares]) -> Vec<C
 }
 
 /// The probability that a bucket is in one of these groups.
-pub(super) fn probability(slots: usize, state: &Shares, groups: impl Iterator<Item = Counts>) -> f64 {
+pub fn probability(slots: usize, state: &Shares, groups: impl Iterator<Item = Counts>) -> f64 {
     let shares = state.of_slots(slots);
     let factorial = |n: usize| (1..=n).map(|k| k as f64).product::<f64>();
     let of = |(class, count): (usize, usize)| shares[class].powi(count as i32) / factorial(count);
