@@ -180,9 +180,9 @@ impl PacedJob {
     /// of keys) in place, blocks level 1 from moving down, and is due when that is full. A reshape
     /// that reduces the runs of one level blocks nothing until that level is full and has to move
     /// down itself: batches that arrive meanwhile become a younger run, and lookups had as many
-    /// runs before; nor does a compaction for reads, which leaves one run in its level. A compaction
-    /// at rest was begun since nobody wrote: writers that come back are
-    /// not to pay for it at once, so it is due when the level after is full.
+    /// runs before; nor does a compaction for reads, which leaves one run in its level. A
+    /// compaction at rest was begun since nobody wrote: writers that come back are not to pay for
+    /// it at once, so it is due when the level after is full.
     pub fn of(compaction: &CompactionPlan, left: Bytes) -> Self {
         let empties = match compaction.cause {
             Cause::Flush => 0,

@@ -36,7 +36,7 @@ const MARK_HALF: f64 = 5.0;
 /// What the marks mean, in the order of the legend.
 const LEGEND: [(Role, MarkShape, &str, f64); 4] = [
     (Role::Asked, MarkShape::Diamond, "asked for or found", 170.0),
-    (Role::Store, MarkShape::Square, "defaults of stores", 170.0),
+    (Role::Store, MarkShape::Square, "defaults of stores, with their memtables", 300.0),
     (Role::Front, MarkShape::Disk, "Pareto front", 140.0),
     (Role::Other, MarkShape::Dot, "other designs", 0.0),
 ];
