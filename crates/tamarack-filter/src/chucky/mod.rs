@@ -53,8 +53,8 @@
 //!
 //! High to low: `code` (encoding and decoding of buckets), `combinations` (numbers of
 //! combinations), `fingerprint`. Which groups are frequent, and how long fingerprints are, belongs
-//! to the model (`tamarack_model::filter::chucky`), which predicts false positives by it. The module
-//! knows no tree and no threads.
+//! to the model (`tamarack_model::filter::chucky`), which predicts false positives by it. The
+//! module knows no tree and no threads.
 
 mod code;
 mod combinations;
