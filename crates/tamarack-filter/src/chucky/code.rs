@@ -17,8 +17,8 @@
 use std::fmt;
 
 use tamarack_model::filter::chucky::groups::{self, Counts, LIDS_MAX, SLOTS_MAX, Shares};
-use tamarack_model::filter::chucky::lengths::{self, BUCKET_BITS, Fit};
-use tamarack_model::filter::chucky::{self, CLASSES_MAX};
+use tamarack_model::filter::chucky::lengths::{self, BUCKET_BITS};
+use tamarack_model::filter::chucky::{self, CLASSES_MAX, CodeParts};
 
 use crate::chucky::combinations::{Binomials, Combinations};
 use crate::chucky::fingerprint::{FINGERPRINT_BITS_MIN, Fingerprint};
@@ -334,24 +334,14 @@ impl Code {
         if states.is_empty() || states.iter().any(|state| state.of_entries().len() != lids.len()) {
             return Err(CodeError::States);
         }
-        let binomials = Binomials::new(all_lids);
-        let frequent: Vec<(Counts, u64)> = groups::frequent(slots, lids.len(), states)
-            .into_iter()
-            .map(|group| (group, group.iter().map(|(class, k)| binomials.count(lids[class].into(), k)).product()))
-            .collect();
-        let fit = Fit { frequent: &frequent, combinations: binomials.count(all_lids, slots), bucket_bits: BUCKET_BITS };
-        let lengths = lengths::best(fit, &groups::mean(states)).ok_or(CodeError::DoesNotFit { slots })?;
-        Ok(Self::with_lengths(slots, lids, frequent, &lengths, binomials))
+        let parts = CodeParts::best(slots, lids, states).ok_or(CodeError::DoesNotFit { slots })?;
+        Ok(Self::with_parts(slots, lids, parts, Binomials::new(all_lids)))
     }
 
-    /// The code of given lengths, which fit.
-    fn with_lengths(
-        slots: usize,
-        lids: &[u16],
-        mut frequent: Vec<(Counts, u64)>,
-        lengths: &[u32],
-        binomials: Binomials,
-    ) -> Self {
+    /// The code of given parts, which fit.
+    fn with_parts(slots: usize, lids: &[u16], parts: CodeParts, binomials: Binomials) -> Self {
+        let CodeParts { mut frequent, bits: lengths } = parts;
+        let lengths = &lengths[..];
         let (mut classes, mut codes) = (Vec::<Class>::with_capacity(lids.len()), Vec::new());
         let mut all_tables = Vec::new();
         for (class, (&lids, &fingerprint_bits)) in lids.iter().zip(lengths).enumerate() {

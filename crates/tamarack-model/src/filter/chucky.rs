@@ -29,7 +29,7 @@ pub mod groups;
 pub mod lengths;
 
 pub use classes::{CLASSES_MAX, Classes, LATE_LIDS, SPARE, STATES};
-pub use code::{CLASS_LIDS_MAX, CodeLengths};
+pub use code::{CLASS_LIDS_MAX, CodeLengths, CodeParts};
 
 /// The share of slots that can be in use when insertions move up to 500 entries, by the slots of a
 /// bucket. Measured: .959 to .967 with four slots, .973 to .978 with five, .978 to .986 with six.

@@ -1,9 +1,9 @@
 //! [`CodeLengths`]: how long the fingerprints of a tree's runs are in the code that a filter over
 //! the tree has, and the false positives that follow.
 //!
-//! The engine makes the code of its filter with the same function, so that rates that are predicted
-//! from a design are those of fingerprints as they are: of whole bits, in a code that is good for
-//! all states of a growing tree, with level IDs to spare.
+//! The engine makes the code of its filter of the same [`CodeParts`], so that rates that are
+//! predicted from a design are those of fingerprints as they are: of whole bits, in a code that is
+//! good for all states of a growing tree, with level IDs to spare.
 
 use super::groups::{self, Counts, LIDS_MAX, Shares};
 use super::lengths::{self, BUCKET_BITS, Fit};
@@ -34,7 +34,9 @@ impl CodeLengths {
         let states: Vec<Shares> = all.states(shape).into_iter().map(Shares::new).collect();
         let with = |lids_max| {
             let classes = all.shared(lids_max);
-            let bits = fingerprint_bits(slots, classes.lids(), &states)?;
+            let fit = classes.lids().iter().map(|&lids| usize::from(lids)).sum::<usize>() <= LIDS_MAX;
+            let parts = fit.then(|| CodeParts::best(slots, classes.lids(), &states)).flatten()?;
+            let bits = parts.bits;
             Some(Self { slots, classes, lids_max, bits })
         };
         let found = CLASS_LIDS_MAX.into_iter().find_map(with);
@@ -84,22 +86,36 @@ impl CodeLengths {
     }
 }
 
-/// The best lengths of fingerprints for buckets of so many slots, one for each class; `None` if not
-/// even the shortest fit. `lids` has the number of LIDs of each class, the class of the largest
-/// runs first; `states` are those that the tree goes through.
-fn fingerprint_bits(slots: usize, lids: &[u16], states: &[Shares]) -> Option<Vec<u32>> {
-    let all_lids: u64 = lids.iter().map(|&lids| u64::from(lids)).sum();
-    if all_lids > LIDS_MAX as u64 {
-        return None;
+/// What the code of a filter's buckets is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CodeParts {
+    /// The frequent groups, each with its number of combinations.
+    pub frequent: Vec<(Counts, u64)>,
+    /// The length of each class's fingerprints, in bits.
+    pub bits: Vec<u32>,
+}
+
+impl CodeParts {
+    /// Those with the fewest false positives on average over all states; `None` if not even the
+    /// shortest fingerprints fit into buckets of so many slots. `lids` has the number of LIDs of
+    /// each class, the class of the largest runs first; `states` are those that the tree goes
+    /// through.
+    ///
+    /// # Panics
+    /// If there are more than [`LIDS_MAX`] LIDs, or no states.
+    pub fn best(slots: usize, lids: &[u16], states: &[Shares]) -> Option<Self> {
+        let all_lids = lids.iter().map(|&lids| u64::from(lids)).sum();
+        assert!(all_lids <= LIDS_MAX as u64, "{lids:?}");
+        let with_combinations = |group: Counts| {
+            let combinations = group.iter().map(|(class, count)| combinations(lids[class].into(), count)).product();
+            (group, combinations)
+        };
+        let frequent: Vec<(Counts, u64)> =
+            groups::frequent(slots, lids.len(), states).into_iter().map(with_combinations).collect();
+        let fit = Fit { frequent: &frequent, combinations: combinations(all_lids, slots), bucket_bits: BUCKET_BITS };
+        let bits = lengths::best(fit, &groups::mean(states))?;
+        Some(Self { frequent, bits })
     }
-    let with_combinations = |group: Counts| {
-        let combinations = group.iter().map(|(class, count)| combinations(lids[class].into(), count)).product();
-        (group, combinations)
-    };
-    let frequent: Vec<(Counts, u64)> =
-        groups::frequent(slots, lids.len(), states).into_iter().map(with_combinations).collect();
-    let fit = Fit { frequent: &frequent, combinations: combinations(all_lids, slots), bucket_bits: BUCKET_BITS };
-    lengths::best(fit, &groups::mean(states))
 }
 
 /// The combinations of `k` level IDs out of `v`, in any order: `C(v + k - 1, k)`. Below 2^48 for up
