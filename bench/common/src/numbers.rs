@@ -16,6 +16,14 @@ pub fn mix(n: u64) -> u64 {
     mixed(n.wrapping_add(STEP))
 }
 
+/// The key of this number: 16 bytes, scattered over all keys.
+pub fn scattered_key(number: u64) -> [u8; 16] {
+    let mut key = [0; 16];
+    key[..8].copy_from_slice(&mix(number).to_be_bytes());
+    key[8..].copy_from_slice(&mix(!number).to_be_bytes());
+    key
+}
+
 /// 64 random bits as a number from 0, inclusive, to 1, exclusive.
 pub fn unit(bits: u64) -> f64 {
     (bits >> 11) as f64 / (1u64 << 53) as f64

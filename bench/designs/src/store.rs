@@ -10,7 +10,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use common::numbers::{mix, noise, unit};
+use common::numbers::{noise, scattered_key as key, unit};
 use common::zipfian::{Zipfian, scatter};
 use tamarack::{AdvancedOptions, Compression, Db, Options, Result};
 use tamarack_env::Random;
@@ -199,11 +199,4 @@ impl Store {
         }
         Ok(())
     }
-}
-
-fn key(number: u64) -> [u8; KEY_BYTES] {
-    let mut key = [0; KEY_BYTES];
-    key[..8].copy_from_slice(&mix(number).to_be_bytes());
-    key[8..].copy_from_slice(&mix(!number).to_be_bytes());
-    key
 }

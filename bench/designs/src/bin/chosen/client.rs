@@ -8,14 +8,14 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use common::numbers::{mix, noise};
+use common::numbers::{noise, scattered_key as key};
 use tamarack::{AdvancedOptions, Compression, Db, Options, Result};
 use tamarack_env::Random;
 use tamarack_model::simulate::Tree;
 
 use crate::contenders::Contender;
 use crate::mixes::Kind;
-use crate::plan::{BLOCK_BYTES, KEY_BYTES, Plan, RAW_BYTES, VALUE_BYTES};
+use crate::plan::{BLOCK_BYTES, Plan, RAW_BYTES, VALUE_BYTES};
 
 /// Keys of numbers from here on are never put.
 const ABSENT: u64 = 1 << 40;
@@ -123,11 +123,4 @@ impl Client {
         }
         Ok(())
     }
-}
-
-fn key(number: u64) -> [u8; KEY_BYTES] {
-    let mut key = [0; KEY_BYTES];
-    key[..8].copy_from_slice(&mix(number).to_be_bytes());
-    key[8..].copy_from_slice(&mix(!number).to_be_bytes());
-    key
 }
