@@ -72,6 +72,7 @@ impl Stats {
         Self {
             policy: policy.to_string(),
             decisions: engine.controller.as_ref().map_or_else(Vec::new, |controller| controller.decisions()),
+            searching_design: engine.controller.as_ref().is_some_and(|controller| controller.is_searching()),
             memtable_capacity_bytes: engine.commits.memtable_bytes(),
             memtables: state
                 .memtables()

@@ -130,6 +130,8 @@ pub(crate) struct Controller {
     /// Only the worker takes it.
     state: Mutex<ControllerState>,
     decisions: Mutex<VecDeque<DecisionStats>>,
+    /// True while a search is in progress.
+    is_searching: AtomicBool,
     /// True once the database closes.
     is_given_up: AtomicBool,
     worker: OnceLock<Arc<dyn Worker>>,
@@ -156,6 +158,7 @@ impl Controller {
             settings,
             state: Mutex::new(Rank::Controller, ControllerState::default()),
             decisions: Mutex::new(Rank::Decisions, VecDeque::new()),
+            is_searching: AtomicBool::new(false),
             is_given_up: AtomicBool::new(false),
             worker: OnceLock::new(),
         }
@@ -180,6 +183,11 @@ impl Controller {
     /// Ends a search or a simulation in progress, and begins no other.
     pub(crate) fn give_up(&self) {
         self.is_given_up.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns true while a search is in progress.
+    pub(crate) fn is_searching(&self) -> bool {
+        self.is_searching.load(Ordering::Relaxed)
     }
 
     /// Returns false once the database closes.
@@ -207,10 +215,23 @@ impl Controller {
         if self.parts.env.now() < state.search_at {
             return Ok(());
         }
+        self.is_searching.store(true, Ordering::Relaxed);
+        let outcome = self.search(state, (&first, &now), present);
+        self.is_searching.store(false, Ordering::Relaxed);
+        outcome
+    }
+
+    /// Decides, and carries that out.
+    fn search(
+        &self,
+        state: &mut ControllerState,
+        (first, now): (&Observed, &Observed),
+        present: &Chosen,
+    ) -> Result<()> {
         let began = self.parts.env.now();
-        let Some(decided) = self.decide(&state.monitor, (&first, &now), present) else { return Ok(()) };
+        let Some(decided) = self.decide(&state.monitor, (first, now), present) else { return Ok(()) };
         let ended = self.parts.env.now();
-        state.monitor.searched(data);
+        state.monitor.searched(now.stored_bytes());
         state.search_at = ended + ended.saturating_sub(began) * SEARCHES_SHARE;
         match decided {
             Ok(mut decision) => {

@@ -21,6 +21,10 @@ statistics! {
         /// policy is `auto`.
         decisions: Vec<DecisionStats>;
 
+        /// True while the navigator searches for a design. A thread of low priority is busy then,
+        /// and has memory that [`MemoryStats`] does not count.
+        searching_design: bool;
+
         /// Size at which a memtable becomes immutable.
         memtable_capacity_bytes: u64, "raw bytes";
 

@@ -73,10 +73,6 @@ fn the_account_is_right_and_the_budget_is_kept() -> Result<()> {
     scenarios.into_iter().try_for_each(|scenario| scenario(budget_bytes))
 }
 
-/// How many moments of 5 ms to wait for a quiet one: the controller of a database may be searching
-/// for a design, which takes memory of its own, and seconds beside other programs.
-const MOMENTS_MAX: u32 = 6_000;
-
 /// Reads some blocks together, and has curves of filters computed, as the first search for a design
 /// in a process does: the environment's memory for the one, and tables of the models, are allocated
 /// once in a process, and belong to no database.
@@ -410,12 +406,18 @@ impl Scene {
         env.sleep_until(env.now() + std::time::Duration::from_millis(ms));
     }
 
-    /// Compares account and allocator at a quiet moment.
+    /// Compares account and allocator at a quiet moment: not while the navigator searches, however
+    /// long that takes beside other programs.
     fn compare(&mut self, phase: &str) -> MemoryStats {
         self.note_peak();
         let mut moments = 0;
         loop {
-            let memory = self.db().stats().memory;
+            let stats = self.db().stats();
+            if stats.searching_design {
+                self.sleep_ms(5);
+                continue;
+            }
+            let memory = stats.memory;
             let live = live_bytes() - self.before_bytes - self.own_bytes;
             let off = memory.total_bytes as i64 - live as i64;
             if off.unsigned_abs() <= 3 * live / 100 + UNCHARGED_BYTES {
@@ -430,7 +432,7 @@ impl Scene {
             }
             moments += 1;
             assert!(
-                moments < MOMENTS_MAX,
+                moments < 1000,
                 "{} {phase}: {live} bytes live, the account says {memory:?}; all by size: {:?}",
                 self.name,
                 live_bytes_by_size()
@@ -465,12 +467,7 @@ impl Scene {
         let mut moments = 0;
         while left_bytes() > 4096 {
             moments += 1;
-            assert!(
-                moments < MOMENTS_MAX,
-                "{}: {} bytes are left of a database that is closed",
-                self.name,
-                left_bytes()
-            );
+            assert!(moments < 1000, "{}: {} bytes are left of a database that is closed", self.name, left_bytes());
             self.sleep_ms(5);
         }
         Ok(())
