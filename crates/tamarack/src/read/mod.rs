@@ -3,6 +3,7 @@
 
 mod bounds;
 pub mod get;
+mod merged;
 pub mod multi_get;
 pub mod scan;
 pub mod snapshot;

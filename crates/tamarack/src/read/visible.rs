@@ -33,15 +33,16 @@
 //! Random histories against a map from key to value at each sequence; random walks; a failing
 //! source.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use tamarack_env::ByteBuffer;
 
 use crate::entry::{Entry, EntryKind, Sequence};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::format::key_range::KeyRange;
 use crate::merge::Source;
+use crate::operator::{Merged, Merging};
+use crate::read::merged::reserved;
 
 /// After this many versions of one key a seek is taken to cost less than further steps: a seek
 /// costs a search in every merged source, a step costs one source little. A key that is overwritten
@@ -55,12 +56,13 @@ pub struct VisibleCursor<S> {
     source: S,
     sequence: Sequence,
     range: KeyRange,
-    /// The database's directory, for errors.
-    dir: Arc<Path>,
+    /// The merge operator.
+    merging: Arc<Merging>,
     position: CursorPosition,
     /// The last key that was visited, visible or not.
     key: Vec<u8>,
-    /// The value, if the cursor reached its key backward and had to step past the deciding version.
+    /// The value, if operands were merged into it, or if the cursor reached its key backward and had
+    /// to step past the deciding version.
     copied: ByteBuffer,
     is_copied: bool,
 }
@@ -72,19 +74,21 @@ enum CursorPosition {
     Unpositioned,
     /// On `key`; the source on the version that the reader sees.
     Forward,
+    /// On `key`, with operands; the source past some of its versions, perhaps past all.
+    Merged,
     /// On `key`; the source before all its versions, or unpositioned if nothing is before.
     Backward,
 }
 
 impl<S: Source> VisibleCursor<S> {
     /// Creates an unpositioned cursor over what a reader at `sequence` sees of `source` within
-    /// `range`. Errors name `dir`, the database's directory.
-    pub fn new(source: S, sequence: Sequence, range: KeyRange, dir: Arc<Path>) -> Self {
+    /// `range`, with operands merged by `merging`.
+    pub fn new(source: S, sequence: Sequence, range: KeyRange, merging: Arc<Merging>) -> Self {
         Self {
             source,
             sequence,
             range,
-            dir,
+            merging,
             position: CursorPosition::Unpositioned,
             key: Vec::new(),
             copied: ByteBuffer::new(),
@@ -103,14 +107,14 @@ impl<S: Source> VisibleCursor<S> {
         let position = std::mem::replace(&mut self.position, CursorPosition::Unpositioned);
         match position {
             CursorPosition::Forward => self.source.next()?,
+            CursorPosition::Merged => {}
             CursorPosition::Unpositioned => self.seek_start()?,
             CursorPosition::Backward => self.source.seek(&self.key, Sequence::ZERO)?,
         }
-        let found = self.find_forward(position == CursorPosition::Forward)?;
-        if found {
-            self.position = CursorPosition::Forward;
-        }
-        Ok(found)
+        let passes = matches!(position, CursorPosition::Forward | CursorPosition::Merged);
+        let found = self.find_forward(passes)?;
+        self.position = found;
+        Ok(found != CursorPosition::Unpositioned)
     }
 
     /// Moves to the previous visible key, or to the last one if unpositioned; returns false if
@@ -122,7 +126,7 @@ impl<S: Source> VisibleCursor<S> {
     pub fn prev(&mut self) -> Result<bool> {
         let found = match std::mem::replace(&mut self.position, CursorPosition::Unpositioned) {
             CursorPosition::Unpositioned => self.seek_end(),
-            CursorPosition::Forward => self.source.seek_before(&self.key, Sequence::MAX),
+            CursorPosition::Forward | CursorPosition::Merged => self.source.seek_before(&self.key, Sequence::MAX),
             CursorPosition::Backward => Ok(()),
         }
         .and_then(|()| self.find_backward())?;
@@ -165,6 +169,7 @@ impl<S: Source> VisibleCursor<S> {
             CursorPosition::Forward => {
                 self.source.entry().expect("the source is positioned on the visible version").value
             }
+            CursorPosition::Merged => &self.copied,
             CursorPosition::Backward if self.is_copied => &self.copied,
             CursorPosition::Backward => self.source.left(),
         }
@@ -184,25 +189,31 @@ impl<S: Source> VisibleCursor<S> {
         }
     }
 
-    /// Finds the first visible version at or after the source's position that is no tombstone. If
-    /// it `passes` a key, which is `self.key`, the first versions of that key are skipped; one was
-    /// skipped before.
+    /// Finds the first visible version at or after the source's position that is no tombstone;
+    /// returns where the cursor is then. If it `passes` a key, which is `self.key`, the first
+    /// versions of that key are skipped; one was skipped before.
     #[inline]
-    fn find_forward(&mut self, passes: bool) -> Result<bool> {
+    fn find_forward(&mut self, passes: bool) -> Result<CursorPosition> {
         let (mut known, mut settled, mut steps) = (passes, passes, u32::from(passes));
         while let Some(entry) = self.source.entry() {
             if known && same_key(entry.key, &self.key) {
                 steps += 1;
             } else if self.range.ends_before(entry.key) {
-                return Ok(false);
+                return Ok(CursorPosition::Unpositioned);
             } else {
                 replace(&mut self.key, entry.key);
                 (known, settled, steps) = (true, false, 0);
             }
             if !settled && entry.sequence <= self.sequence {
                 settled = true;
-                if is_put(&self.dir, &entry)? {
-                    return Ok(true);
+                match entry.kind {
+                    EntryKind::Put => return Ok(CursorPosition::Forward),
+                    EntryKind::Delete => {}
+                    kind => match self.merge_forward(kind)? {
+                        true => return Ok(CursorPosition::Merged),
+                        // The source has moved.
+                        false => continue,
+                    },
                 }
             }
             match steps < STEPS_BEFORE_SEEK {
@@ -211,7 +222,46 @@ impl<S: Source> VisibleCursor<S> {
                 false => self.source.seek(&self.key, self.sequence)?,
             }
         }
-        Ok(false)
+        Ok(CursorPosition::Unpositioned)
+    }
+
+    /// Folds the operands of `self.key` into `self.copied`: the source is on the youngest version
+    /// that the reader sees, of this kind. Leaves the source past all that were merged. Returns
+    /// false if the operands delete the key.
+    #[cold]
+    #[inline(never)]
+    fn merge_forward(&mut self, kind: EntryKind) -> Result<bool> {
+        if kind != EntryKind::Merge {
+            return Err(reserved(&self.merging, kind));
+        }
+        let mut chain = OperandChain::default();
+        while let Some(entry) = self.source.entry()
+            && same_key(entry.key, &self.key)
+            && chain.add_older(&self.merging, &entry)?
+        {
+            self.source.next()?;
+        }
+        chain.merge(&self.merging, &self.key, true, &mut self.copied)
+    }
+
+    /// As [`VisibleCursor::merge_forward`], where the source has come backward over versions older
+    /// than the one that it is on, which is an operand that the reader sees. Leaves the source
+    /// before all versions of the key. `existing` is the value below, if there is one.
+    #[cold]
+    #[inline(never)]
+    fn merge_backward(&mut self, existing: Option<Vec<u8>>) -> Result<bool> {
+        let mut chain = OperandChain { existing, ..OperandChain::default() };
+        while let Some(entry) = self.source.entry()
+            && same_key(entry.key, &self.key)
+        {
+            if entry.sequence > self.sequence {
+                self.source.seek_before(&self.key, Sequence::MAX)?;
+                break;
+            }
+            chain.add_younger(&self.merging, &entry)?;
+            self.source.prev()?;
+        }
+        chain.merge(&self.merging, &self.key, false, &mut self.copied)
     }
 
     /// Moves back over all versions of a key, and again until a key's youngest visible version is
@@ -242,7 +292,12 @@ impl<S: Source> VisibleCursor<S> {
             steps += 1;
             let visible = entry.sequence <= self.sequence;
             if visible {
-                found = is_put(&self.dir, &entry)?;
+                found = match entry.kind {
+                    EntryKind::Put => true,
+                    EntryKind::Delete => false,
+                    EntryKind::Merge => return self.merge_key_backward(found, steps),
+                    kind => return Err(reserved(&self.merging, kind)),
+                };
             }
             if steps < STEPS_BEFORE_SEEK {
                 if found && !visible && !self.is_copied {
@@ -263,23 +318,72 @@ impl<S: Source> VisibleCursor<S> {
         }
         Ok(found)
     }
-}
 
-/// Returns true for a put, false for a tombstone.
-fn is_put(dir: &Path, entry: &Entry<'_>) -> Result<bool> {
-    match entry.kind {
-        EntryKind::Put => Ok(true),
-        EntryKind::Delete => Ok(false),
-        kind => Err(reserved(dir, kind)),
+    /// Completes [`VisibleCursor::skip_key_backward`] at an operand that the reader sees, after so
+    /// many steps; `found` says that a visible put was before it.
+    #[cold]
+    #[inline(never)]
+    fn merge_key_backward(&mut self, found: bool, steps: u32) -> Result<bool> {
+        let merged = if steps > STEPS_BEFORE_SEEK {
+            // A seek has passed over versions between, and is at the youngest visible one.
+            let merged = self.merge_forward(EntryKind::Merge)?;
+            self.source.seek_before(&self.key, Sequence::MAX)?;
+            merged
+        } else {
+            let existing =
+                found.then(|| if self.is_copied { self.copied.to_vec() } else { self.source.left().to_vec() });
+            self.merge_backward(existing)?
+        };
+        self.is_copied = true;
+        Ok(merged)
     }
 }
 
-/// Returns the error for an entry of a kind that this version cannot read. `dir` is the database's
-/// directory.
-pub(super) fn reserved(dir: &Path, kind: EntryKind) -> Error {
-    Error::Unsupported {
-        path: dir.to_owned(),
-        what: format!("the database holds an entry of the kind {kind:?}, which this version cannot read"),
+/// The visible versions of a key with operands.
+#[derive(Default)]
+struct OperandChain {
+    /// In the order in which they came.
+    operands: Vec<Vec<u8>>,
+    existing: Option<Vec<u8>>,
+}
+
+impl OperandChain {
+    /// Adds the next older version. Returns false if it is the last one that counts.
+    fn add_older(&mut self, merging: &Merging, entry: &Entry<'_>) -> Result<bool> {
+        match entry.kind {
+            EntryKind::Merge => self.operands.push(entry.value.to_vec()),
+            EntryKind::Put => self.existing = Some(entry.value.to_vec()),
+            EntryKind::Delete => {}
+            kind => return Err(reserved(merging, kind)),
+        }
+        Ok(entry.kind == EntryKind::Merge)
+    }
+
+    /// Adds the next younger version.
+    fn add_younger(&mut self, merging: &Merging, entry: &Entry<'_>) -> Result<()> {
+        match entry.kind {
+            EntryKind::Merge => self.operands.push(entry.value.to_vec()),
+            EntryKind::Put => *self = Self { existing: Some(entry.value.to_vec()), ..Self::default() },
+            EntryKind::Delete => *self = Self::default(),
+            kind => return Err(reserved(merging, kind)),
+        }
+        Ok(())
+    }
+
+    /// Folds them into `out`; `is_young_first` says in which order they came. Returns false if
+    /// there is no value.
+    fn merge(self, merging: &Merging, key: &[u8], is_young_first: bool, out: &mut ByteBuffer) -> Result<bool> {
+        out.clear();
+        let mut operands: Vec<&[u8]> = self.operands.iter().map(Vec::as_slice).collect();
+        if is_young_first {
+            operands.reverse();
+        }
+        if !operands.is_empty() {
+            return Ok(merging.merge(key, self.existing.as_deref(), &operands, out)? == Merged::Value);
+        }
+        // A put or a delete came after all operands.
+        out.extend_from_slice(self.existing.as_deref().unwrap_or_default());
+        Ok(self.existing.is_some())
     }
 }
 
@@ -315,14 +419,16 @@ pub(crate) mod tests {
 
     use std::collections::BTreeMap;
     use std::ops::Bound;
+    use std::path::Path;
 
     use super::*;
+    use crate::error::Error;
     use crate::format::entry::OwnedEntry;
     use crate::merge::sorted::{Random, RandomVersions as _, SortedSource};
 
-    /// A directory that errors can name.
-    pub(crate) fn dir() -> Arc<Path> {
-        Path::new("/database").into()
+    /// Without an operator, in a directory that errors can name.
+    pub(crate) fn merging() -> Arc<Merging> {
+        Merging::new(Path::new("/database").into(), None, None)
     }
 
     #[test]
@@ -337,7 +443,7 @@ pub(crate) mod tests {
                 OwnedEntry::put("d", 3, "d3"),
             ]
         };
-        let mut cursor = VisibleCursor::new(SortedSource::new(versions()), Sequence(7), KeyRange::ALL, dir());
+        let mut cursor = VisibleCursor::new(SortedSource::new(versions()), Sequence(7), KeyRange::ALL, merging());
         assert!(cursor.next().unwrap());
         assert_eq!((cursor.key(), cursor.value()), (&b"a"[..], &b"a4"[..]));
         assert!(cursor.next().unwrap());
@@ -365,7 +471,7 @@ pub(crate) mod tests {
             if random.below(2) == 0 {
                 source.fail_after(random.below(100));
             }
-            let mut cursor = VisibleCursor::new(source, sequence, range, dir());
+            let mut cursor = VisibleCursor::new(source, sequence, range, merging());
             let mut at: Option<usize> = None;
             for _ in 0..40 {
                 let forward = random.below(2) == 0;
@@ -398,7 +504,7 @@ pub(crate) mod tests {
                 versions.extend((5..5005).map(|n| OwnedEntry { kind, ..OwnedEntry::put("b", n, n.to_string()) }));
                 let expected: Vec<_> = visible(&versions, Sequence(reader), &KeyRange::ALL).into_iter().collect();
                 let mut cursor =
-                    VisibleCursor::new(SortedSource::new(versions), Sequence(reader), KeyRange::ALL, dir());
+                    VisibleCursor::new(SortedSource::new(versions), Sequence(reader), KeyRange::ALL, merging());
                 for (key, value) in &expected {
                     assert!(cursor.next().unwrap());
                     assert_eq!((cursor.key(), cursor.value()), (key.as_slice(), value.as_slice()), "{reader} {kind:?}");
@@ -426,7 +532,7 @@ pub(crate) mod tests {
             let readers = [1, 2 * count, 3 * count].into_iter();
             for reader in readers.filter(|reader| count < limit || *reader == 3 * count) {
                 let source = SortedSource::new(versions.clone());
-                let mut cursor = VisibleCursor::new(source, Sequence(reader), KeyRange::ALL, dir());
+                let mut cursor = VisibleCursor::new(source, Sequence(reader), KeyRange::ALL, merging());
                 while cursor.next().expect("no failure") {}
                 let forward = (cursor.source.seeks(), cursor.source.entry_calls());
                 while cursor.prev().expect("no failure") {}
@@ -460,10 +566,10 @@ pub(crate) mod tests {
 
     #[test]
     fn unknown_kinds_of_entries_are_refused_in_both_directions() {
-        let merge = OwnedEntry { kind: EntryKind::Merge, ..OwnedEntry::put("a", 1, "") };
-        let mut cursor = VisibleCursor::new(SortedSource::new(vec![merge]), Sequence(7), KeyRange::ALL, dir());
+        let merge = OwnedEntry { kind: EntryKind::ValuePointer, ..OwnedEntry::put("a", 1, "") };
+        let mut cursor = VisibleCursor::new(SortedSource::new(vec![merge]), Sequence(7), KeyRange::ALL, merging());
         for found in [cursor.next(), cursor.prev()] {
-            assert!(matches!(&found, Err(Error::Unsupported { path, .. }) if *path == *dir()), "{found:?}");
+            assert!(matches!(&found, Err(Error::Unsupported { path, .. }) if *path == *merging().dir()), "{found:?}");
         }
     }
 

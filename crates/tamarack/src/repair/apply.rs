@@ -196,6 +196,8 @@ impl Maker<'_> {
         }
         changes.push(Change::TreeCreated { tree: TREE });
         changes.extend(self.plan.ages_mixed.then_some(Change::AgesMixed { tree: TREE }));
+        let operator = known.and_then(|version| version.tree(TREE)?.merge_operator());
+        changes.extend(operator.map(|name| Change::MergeOperatorSet { tree: TREE, name: name.clone() }));
         let mut named = BTreeSet::new();
         for (meta, _) in runs.iter().flat_map(|(_, slices)| slices) {
             if named.insert(meta.id) {

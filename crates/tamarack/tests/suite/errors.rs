@@ -46,6 +46,11 @@ fn provoked() -> Vec<(ErrorKind, Error, &'static str)> {
              the transaction again, as `Db::transact` does",
         ),
         (
+            ErrorKind::Merge,
+            no_number(),
+            "merge operator tamarack.add64, key \"oak\": a value or operand has 3 bytes instead of 8",
+        ),
+        (
             ErrorKind::Unsupported,
             newer(),
             "/trees/CALIBRATION: line 1: version 2 of this form; this program reads version 1; open it with a newer \
@@ -116,6 +121,12 @@ fn conflict() -> Error {
 }
 
 /// Figures of a device that another version has stored.
+fn no_number() -> Error {
+    let db = simulated().1.merge_operator(Arc::new(tamarack::operators::Add)).open(DIR).expect("memory");
+    db.merge("oak", "one").expect("memory");
+    db.get("oak").expect_err("not eight bytes")
+}
+
 fn newer() -> Error {
     let (env, options) = simulated();
     drop(options.open(DIR).expect("it is new"));
