@@ -247,8 +247,8 @@ impl Db {
     /// Returns the value of `key`, or `None`.
     ///
     /// # Errors
-    /// [`Error::Io`] or [`Error::Corruption`] if a table cannot be read; [`Error::Merge`] if the key
-    /// has operands that cannot be merged.
+    /// [`Error::Io`] or [`Error::Corruption`] if a table cannot be read; [`Error::Merge`] if the
+    /// key has operands that cannot be merged.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
         let Engine { database, tree, .. } = &*self.engine;
         let (seen, state) = (database.sequences.visible(), tree.pin());

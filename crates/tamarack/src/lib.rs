@@ -148,7 +148,8 @@ pub mod mistake;
 mod open;
 mod operator;
 pub mod operators {
-    //! The ready-made merge operators, for [`Options::merge_operator`](crate::Options::merge_operator).
+    //! The ready-made merge operators, for
+    //! [`Options::merge_operator`](crate::Options::merge_operator).
 
     pub use crate::operator::ready::{Add, Append, Max, Min, SetUnion};
 }

@@ -3,8 +3,8 @@
 //!
 //! In: the entries that [`Retain`](super::Retain) has been asked about, in entry order. Out: the
 //! same entries, with each **group** replaced by what it amounts to. A group is a list of
-//! neighbouring operands of one key that no reader can tell apart, because no readable sequence lies
-//! between them:
+//! neighbouring operands of one key that no reader can tell apart, because no readable sequence
+//! lies between them:
 //!
 //! ```text
 //!   versions of one key      m9    m8    m6    m4    p2          readable: 7
@@ -66,7 +66,7 @@ pub struct Fold {
     input: usize,
     /// The result of a merge.
     merged: Vec<u8>,
-    /// True after a failure of the operator was logged.
+    /// True after a failure of the operator was reported.
     has_failed: bool,
 }
 
@@ -113,8 +113,8 @@ impl Fold {
         self.operands.is_empty()
     }
 
-    /// Returns true if `entry` may be emitted as it is: it is no operand, and there is no group that
-    /// it could end. Else [`Fold::take`] takes it.
+    /// Returns true if `entry` may be emitted as it is: it is no operand, and there is no group
+    /// that it could end. Else [`Fold::take`] takes it.
     #[inline]
     pub fn passes(&self, entry: &Entry<'_>) -> bool {
         entry.kind != EntryKind::Merge && self.operands.is_empty()
@@ -126,8 +126,8 @@ impl Fold {
     }
 
     /// Takes an entry of `input` of the same key as the group, if there is one, and calls `emit`
-    /// with what is to be written. `is_kept` says whether [`Retain`](super::Retain) keeps the entry;
-    /// `older_may_exist` is as there.
+    /// with what is to be written. `is_kept` says whether [`Retain`](super::Retain) keeps the
+    /// entry; `older_may_exist` is as there.
     ///
     /// # Errors
     /// Those of `emit`.
@@ -158,7 +158,8 @@ impl Fold {
         if is_kept { emit(entry) } else { Ok(()) }
     }
 
-    /// Ends the group, after the last entry of its key, and calls `emit` with what is to be written.
+    /// Ends the group, after the last entry of its key, and calls `emit` with what is to be
+    /// written.
     ///
     /// # Errors
     /// Those of `emit`.
@@ -289,7 +290,7 @@ impl Fold {
         Ok(())
     }
 
-    /// Logs the first failure. Nothing is lost: what was to be merged stays as it is.
+    /// Reports the first failure. Nothing is lost: what was to be merged stays as it is.
     fn noted<T>(&mut self, merged: Result<T>) -> Option<T> {
         merged
             .inspect_err(|error| {

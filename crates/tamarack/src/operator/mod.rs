@@ -7,8 +7,8 @@
 //! ```
 //!
 //! A program registers one [`MergeOperator`] ([`crate::Options::merge_operator`]); the manifest has
-//! its name. [`Merging`] is the operator of an open database, or the fact that it has none: lookups,
-//! scans, flushes and compactions fold operands through it, and errors come from it.
+//! its name. [`Merging`] is the operator of an open database, or the fact that it has none:
+//! lookups, scans, flushes and compactions fold operands through it, and errors come from it.
 //!
 //! [`ready`] has the ready-made operators, which are found by their names.
 //!

@@ -218,7 +218,7 @@ mod tests {
 
     /// Whatever neighbours are joined by partial merges, the full merge is the same.
     #[test]
-    fn partial_merges_agree_with_full_ones() {
+    fn partial_forms_agree_with_full_ones() {
         for name in ["tamarack.add64", "tamarack.min64", "tamarack.max64", "tamarack.append", "tamarack.union"] {
             let operator = by_name(name).expect("it is ready-made");
             for seed in 0..200 {

@@ -1,8 +1,8 @@
 //! Point lookups: one key, from the youngest source down to the first entry that decides.
 //!
-//! A lookup ends at the youngest version of its key. A put or a delete decides it; if that is a merge
-//! operand, [`merged`] looks up what it is to be merged with. It also yields the sequence of the
-//! deciding entry.
+//! A lookup ends at the youngest version of its key. A put or a delete decides it; if that is a
+//! merge operand, [`merged`] looks up what it is to be merged with. It also yields the sequence of
+//! the deciding entry.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

@@ -15,6 +15,9 @@
 //! source has moved on by then, but still has the value that it left ([`Source::left`]). The value
 //! is copied only if more steps are needed, over younger versions that the reader does not see.
 //!
+//! If the deciding version is a merge operand, all operands down to a put or a tombstone are folded
+//! into a buffer: forward by steps to older versions, backward as they come, old to new.
+//!
 //! # Invariants
 //!
 //! * After `next` or `prev` returned true, the cursor is positioned on a key: `key` and `value` are
@@ -25,8 +28,8 @@
 //! # Cost
 //!
 //! One step of the source per version, one copy of each key into a reused buffer, and no copies of
-//! values except as above. A change of direction costs one seek. Of a key with very many versions
-//! only the first `STEPS_BEFORE_SEEK` are stepped over; a seek skips the others.
+//! values except as above, and of operands. A change of direction costs one seek. Of a key with
+//! very many versions only the first `STEPS_BEFORE_SEEK` are stepped over; a seek skips the others.
 //!
 //! # Tests
 //!
@@ -61,8 +64,8 @@ pub struct VisibleCursor<S> {
     position: CursorPosition,
     /// The last key that was visited, visible or not.
     key: Vec<u8>,
-    /// The value, if operands were merged into it, or if the cursor reached its key backward and had
-    /// to step past the deciding version.
+    /// The value, if operands were merged into it, or if the cursor reached its key backward and
+    /// had to step past the deciding version.
     copied: ByteBuffer,
     is_copied: bool,
 }
@@ -425,6 +428,7 @@ pub(crate) mod tests {
     use crate::error::Error;
     use crate::format::entry::OwnedEntry;
     use crate::merge::sorted::{Random, RandomVersions as _, SortedSource};
+    use crate::operator::ready::Append;
 
     /// Without an operator, in a directory that errors can name.
     pub(crate) fn merging() -> Arc<Merging> {
@@ -492,6 +496,53 @@ pub(crate) mod tests {
             }
         }
         assert!(failures > 200, "only {failures} failures were met");
+    }
+
+    /// Random steps in both directions over puts, tombstones and operands of a few keys, some with
+    /// more versions than are stepped over.
+    #[test]
+    fn random_walks_over_operands_agree_with_a_map() {
+        let merging = Merging::new(Path::new("/database").into(), Some(Arc::new(Append)), None);
+        let mut longest = 0;
+        for seed in 0..2000 {
+            let mut random = Random::new(seed);
+            let count = *random.pick(&[20, 80, 300]);
+            let versions = random.versions(count).into_iter().map(|version| match random.below(4) {
+                0 => version,
+                _ => OwnedEntry::merge(version.key, version.sequence.0, format!("{} ", version.sequence.0)),
+            });
+            let versions: Vec<_> = versions.collect();
+            let versions = if random.below(2) == 0 { versions } else { crowded(versions) };
+            let sequence = Sequence(random.below(versions.len() as u64 + 2));
+            let mut expected = BTreeMap::new();
+            for version in versions.iter().filter(|version| version.sequence <= sequence) {
+                let (key, value) = (version.key.clone(), &version.value);
+                match version.kind {
+                    EntryKind::Put => drop(expected.insert(key, value.clone())),
+                    EntryKind::Delete => drop(expected.remove(&key)),
+                    _ => expected.entry(key).or_default().extend_from_slice(value),
+                }
+            }
+            let expected: Vec<_> = expected.into_iter().collect();
+            longest = expected.iter().map(|(_, value): &(_, Vec<u8>)| value.len()).fold(longest, usize::max);
+            let source = SortedSource::new(versions);
+            let mut cursor = VisibleCursor::new(source, sequence, KeyRange::ALL, merging.clone());
+            let mut at: Option<usize> = None;
+            for _ in 0..60 {
+                let forward = random.below(2) == 0;
+                let found = if forward { cursor.next() } else { cursor.prev() };
+                let next = match (forward, at) {
+                    (true, None) => Some(0),
+                    (true, Some(at)) => Some(at + 1),
+                    (false, None) => expected.len().checked_sub(1),
+                    (false, Some(at)) => at.checked_sub(1),
+                };
+                at = next.filter(|&at| at < expected.len());
+                let found = found.expect("no failure").then(|| (cursor.key().to_vec(), cursor.value().to_vec()));
+                assert_eq!(found, at.map(|at| expected[at].clone()), "seed {seed}");
+            }
+        }
+        assert!(longest > 3 * STEPS_BEFORE_SEEK as usize, "the longest value has {longest} bytes");
     }
 
     /// A key with thousands of versions must not cost thousands of steps, whether a reader sees

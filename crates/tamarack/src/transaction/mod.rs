@@ -17,9 +17,9 @@
 //! Isolation: strictly serialisable; [`crate::write::commit`] has the argument, in `transactions`.
 //! Two transactions that write a key which neither has read have no conflict; the later one wins.
 //!
-//! Merge operands wait in the overlay and join the batch as operands. Merging reads nothing, so two
-//! transactions that merge into the same key have no conflict; a read of the key reads what others
-//! have written to it.
+//! Merge operands wait in the overlay and join the batch as operands. Writing one reads nothing, so
+//! two transactions with operands for the same key have no conflict; a read of the key reads what
+//! others have written to it.
 //!
 //! There is one tree, so keys have no keyspace yet; locks that transactions wait for and range
 //! deletes are left for later.
@@ -202,8 +202,8 @@ impl Transaction {
     }
 
     /// Folds `operand` into the value of `key`, for this transaction, and for others once it is
-    /// committed: see [`Db::merge`](crate::Db::merge). Reads nothing, so it is no conflict with other
-    /// writes to the key; a later read of the key in this transaction is.
+    /// committed: see [`Db::merge`](crate::Db::merge). Reads nothing, so it is no conflict with
+    /// other writes to the key; a later read of the key in this transaction is.
     ///
     /// Without a merge operator, [`Transaction::commit`] fails.
     pub fn merge(&mut self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> &mut Self {

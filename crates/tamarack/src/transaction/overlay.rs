@@ -1,8 +1,8 @@
 //! [`Overlay`]: the writes of a transaction that are not committed yet, and its savepoints.
 //!
-//! Of several puts and deletes of a key the last one counts; merge operands pile up on it, or on what
-//! others have written if there is none. While there are savepoints, each write remembers what the
-//! overlay had for its key before; a rollback takes these back, newest first.
+//! Of several puts and deletes of a key the last one counts; merge operands pile up on it, or on
+//! what others have written if there is none. While there are savepoints, each write remembers what
+//! the overlay had for its key before; a rollback takes these back, newest first.
 //!
 //! ```text
 //!   writes   a → 1   b → 2   (savepoint)   a → 3   b deleted
@@ -246,7 +246,8 @@ mod tests {
 
     use super::*;
 
-    /// What is written to each key: the base (`None`: others'; `Some(None)`: deleted), and operands.
+    /// What is written to each key: the base (`None`: others'; `Some(None)`: deleted), and
+    /// operands.
     type Written = BTreeMap<Vec<u8>, (Option<Option<Vec<u8>>>, Vec<Vec<u8>>)>;
 
     fn written(write: &OwnWrite) -> (Option<Option<Vec<u8>>>, Vec<Vec<u8>>) {

@@ -12,9 +12,9 @@ pub const KEY_BYTES_MAX: usize = 64 << 10;
 /// Maximum length of a value under any memory budget, in bytes.
 pub const VALUE_BYTES_MAX: u64 = 1 << 30;
 
-/// An atomic list of puts, deletes and merge operands: after a crash, and for concurrent readers, either all of
-/// them took effect or none. Of several writes to one key the last one counts; an operand
-/// is folded into what the writes before it have made.
+/// An atomic list of puts, deletes and merge operands: after a crash, and for concurrent readers,
+/// either all of them took effect or none. Of several writes to one key the last one counts; an
+/// operand is folded into what the writes before it have made.
 ///
 /// ```
 /// let mut batch = tamarack::Batch::new();
@@ -202,6 +202,7 @@ impl Write<'_> {
     }
 
     /// Returns true if there is a merge operand.
+    #[inline]
     pub fn has_operands(&self) -> bool {
         match self {
             Self::One { kind, .. } => *kind == EntryKind::Merge,

@@ -352,14 +352,25 @@ impl CommitQueue {
         self.settings.write_bytes_max.min(VALUE_BYTES_MAX)
     }
 
-    /// Returns an error if a key, a value or the batch is too large, or if it has a merge operand and
-    /// nothing could merge it.
+    /// Returns an error if a key, a value or the batch is too large, or if it has a merge operand
+    /// and nothing could merge it.
+    #[inline]
     pub fn check(&self, write: &Write<'_>) -> Result<()> {
-        if write.has_operands() && !self.tree.merging.is_served() {
-            let what = "a merge needs a merge operator: open the database with `Options::merge_operator`";
-            return Err(Error::InvalidArgument(what.to_owned()));
+        if write.has_operands() {
+            self.check_operator()?;
         }
         write.check(self.settings.write_bytes_max)
+    }
+
+    /// Returns an error if there is no merge operator.
+    #[cold]
+    #[inline(never)]
+    fn check_operator(&self) -> Result<()> {
+        if self.tree.merging.is_served() {
+            return Ok(());
+        }
+        let what = "merge operands need a merge operator: open the database with `Options::merge_operator`";
+        Err(Error::InvalidArgument(what.to_owned()))
     }
 
     /// Returns the raw bytes written since the last rotation of the memtable.

@@ -5,7 +5,8 @@
 //! none, with and without digests, compressed and not; versions of keys that snapshots needed,
 //! tombstones, an ingested run, slices of tables that are cut, a compaction that was interrupted
 //! after its first handover, a keyspace name, merge operands; a WAL with single writes and batches;
-//! and a manifest with every kind of change. `golden/v2/database.txt` lists the entries that it must answer with.
+//! and a manifest with every kind of change. `golden/v2/database.txt` lists the entries that it
+//! must answer with.
 //!
 //! These files are made once for each version of the format, and stay when the next one comes.
 //! Before version 2 is released:

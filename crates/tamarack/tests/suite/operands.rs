@@ -5,6 +5,7 @@
 //! mistakes show that the histories can fail.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::Arc;
 
 use tamarack::mistake;
@@ -18,7 +19,7 @@ use tamarack::{
 use tamarack_env::sim::{Crash, Failure, Fault};
 use tamarack_env::sync::atomic::{AtomicU64, Ordering};
 use tamarack_env::sync::{Mutex, Rank};
-use tamarack_env::{Env, MemoryEnv, Random, SimEnv};
+use tamarack_env::{Env, MemoryEnv, Random, SimEnv, Step};
 
 const OPERATIONS: usize = 600;
 
@@ -33,7 +34,7 @@ type Content = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// Appends operands; `!` deletes the key, and joins only what is older.
 struct Journal {
-    has_partial_merges: bool,
+    has_partial_form: bool,
 }
 
 impl MergeOperator for Journal {
@@ -67,7 +68,7 @@ impl MergeOperator for Journal {
     fn merge_partial(&self, _: &[u8], older: &[u8], newer: &[u8], operand: &mut Vec<u8>) -> Result<bool, MergeFailure> {
         assert!(operand.is_empty());
         match (older, newer) {
-            _ if !self.has_partial_merges => return Ok(false),
+            _ if !self.has_partial_form => return Ok(false),
             (b"?", _) | (_, b"?") => return Err("a question".into()),
             (_, b"!") => operand.extend_from_slice(b"!"),
             (b"!", _) => return Ok(false),
@@ -85,7 +86,7 @@ fn operator(random: &Random) -> Arc<dyn MergeOperator> {
         2 => Arc::new(Min),
         3 => Arc::new(Max),
         4 => Arc::new(SetUnion),
-        number => Arc::new(Journal { has_partial_merges: number < 7 }),
+        number => Arc::new(Journal { has_partial_form: number < 7 }),
     }
 }
 
@@ -381,7 +382,7 @@ fn options(env: &Arc<dyn Env>) -> Options {
 }
 
 fn journal() -> Arc<dyn MergeOperator> {
-    Arc::new(Journal { has_partial_merges: true })
+    Arc::new(Journal { has_partial_form: true })
 }
 
 /// A database with operands opens without its operator, and with no other. Reads of its keys say
@@ -461,6 +462,32 @@ fn operands_outlast_an_operator_that_fails() -> Result<()> {
     Ok(())
 }
 
+/// A repair that has lost the manifest keeps operands, and the next opening says whose they are.
+#[test]
+fn operands_outlast_a_lost_manifest() -> Result<()> {
+    let env: Arc<dyn Env> = MemoryEnv::new(1);
+    let db = options(&env).merge_operator(journal()).open("/db")?;
+    db.put("oak", "a")?;
+    db.flush()?;
+    db.merge("oak", "b")?;
+    db.flush()?;
+    db.merge("oak", "c")?;
+    db.close()?;
+    let dir = Path::new("/db");
+    for name in env.list(dir).expect("it is there") {
+        let name = name.to_str().expect("text").to_owned();
+        if name == "CURRENT" || name.ends_with(".manifest") {
+            env.remove(&dir.join(name), Step("test: lose the manifest")).expect("it is there");
+        }
+    }
+    options(&env).repair(dir, &mut |_, _| ())?;
+    let error = options(&env).open(dir)?.get("oak").expect_err("no operator");
+    assert!(error.kind() == ErrorKind::Merge && error.to_string().contains("unknown name"), "{error}");
+    let db = options(&env).merge_operator(journal()).open(dir)?;
+    assert_eq!(db.get("oak")?.as_deref(), Some(&b"abc"[..]));
+    Ok(())
+}
+
 /// A long chain in a memtable is one entry after the flush, and the checkpoint has its operator.
 #[test]
 fn a_flush_collapses_a_chain() -> Result<()> {
@@ -483,9 +510,9 @@ fn a_flush_collapses_a_chain() -> Result<()> {
     Ok(())
 }
 
-/// Two transactions that merge into one key have no conflict; one that has read it has.
+/// Two transactions with operands for one key have no conflict; one that has read it has.
 #[test]
-fn merging_is_no_conflict_and_reading_is() -> Result<()> {
+fn an_operand_is_no_conflict_and_a_read_is() -> Result<()> {
     let env: Arc<dyn Env> = MemoryEnv::new(1);
     let db = options(&env).merge_operator(Arc::new(Append)).open("/db")?;
     let (mut one, mut other, mut reader) = (db.transaction(), db.transaction(), db.transaction());
@@ -518,13 +545,13 @@ fn open_small(env: &SimEnv) -> Result<Db> {
 fn write_batch(db: &Db, number: u64) -> Result<()> {
     let mut batch = Batch::new();
     for key in ["left", "right"] {
-        if number % 10 == 0 {
+        if number.is_multiple_of(10) {
             batch.delete(key);
         }
         batch.merge(key, format!("{number},"));
     }
     db.write(batch.put(format!("other {number}"), [b'v'; 50]))?;
-    if number % 7 == 0 { db.flush() } else { Ok(()) }
+    if number.is_multiple_of(7) { db.flush() } else { Ok(()) }
 }
 
 /// The number of the last batch that is there; all before it must be, each once.
