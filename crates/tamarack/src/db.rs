@@ -212,8 +212,10 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// As [`Db::write`]; [`Error::InvalidArgument`] if the database has no merge operator. Whether
-    /// the operator can merge the operand shows when the key is read ([`Error::Merge`]).
+    /// As [`Db::write`]; [`Error::InvalidArgument`] if the database has no merge operator, or if
+    /// the operator refuses the operand ([`MergeOperator::check_operand`](crate::MergeOperator)).
+    /// An operand that passes and cannot be merged makes reads of its key fail ([`Error::Merge`])
+    /// until the key is put or deleted.
     pub fn merge(&self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
         self.commit(Write::One { kind: EntryKind::Merge, key: key.as_ref(), value: operand.as_ref() })
     }

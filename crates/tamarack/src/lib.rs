@@ -151,6 +151,7 @@ pub mod operators {
     //! The ready-made merge operators, for
     //! [`Options::merge_operator`](crate::Options::merge_operator).
 
+    pub use crate::operator::check_laws;
     pub use crate::operator::ready::{Add, Append, Max, Min, SetUnion};
 }
 mod options;

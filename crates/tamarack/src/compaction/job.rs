@@ -40,7 +40,7 @@ use crate::format::key_range::key_after;
 use crate::format::meta::TableMeta;
 use crate::memory::Account;
 use crate::memtable::Memtable;
-use crate::merge::{Fold, MergedSource, Piece, Retain, Source, Span, split};
+use crate::merge::{Fold, FoldBounds, MergedSource, Piece, Retain, Source, Span, split};
 use crate::mistake::{self, Mistake};
 use crate::table::{FilterSettings, Pieces, ReadPolicy, ScanVolume};
 use crate::tree::memtable_or_run::{MemtableOrRun, settle};
@@ -69,6 +69,11 @@ const CUT_SHARE: u64 = 4;
 /// at most so many bytes.
 const GROUP_SHARE: u64 = 64;
 const GROUP_BYTES_MAX: u64 = 16 << 20;
+
+/// The longest value that merge operands become: this share of the memory budget, and at most so
+/// many bytes, as the longest that may be written.
+const VALUE_SHARE: u64 = 8;
+const VALUE_BYTES_MAX: u64 = 1 << 30;
 
 /// A decision of the agenda in progress.
 #[derive(Debug)]
@@ -172,6 +177,18 @@ pub(super) struct Copied {
     pub(super) bytes: u64,
 }
 
+/// What is copied where it could be moved.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Copies {
+    /// Everything.
+    pub(super) all: bool,
+    /// Parts of tables: with a filter over the whole tree, as their digests do not say which keys
+    /// that part has.
+    pub(super) cut: bool,
+    /// Tables with merge operands at the bottom, where they become values.
+    pub(super) operands: bool,
+}
+
 /// Present inputs of a task, and the older runs.
 pub(super) struct Inputs {
     buffer: Option<Arc<Memtable>>,
@@ -217,23 +234,21 @@ impl Inputs {
             + self.runs.iter().map(|run| run.raw_bytes()).sum::<u64>()
     }
 
-    /// Divides the keys of `ranges` into pieces. With `rewrite`, no slice is moved without copying;
-    /// with a filter over the whole tree, no part of a table: its digests do not say which keys
-    /// that part has.
+    /// Divides the keys of `ranges` into pieces. Slices that are not among `copies` may be moved
+    /// without copying.
     pub(super) fn pieces(
         &self,
         ranges: &[KeyRange],
         parts: usize,
         table_bytes: u64,
-        rewrite: bool,
-        has_tree_filter: bool,
+        copies: Copies,
     ) -> Result<Vec<(Piece, Vec<SliceSpec>)>> {
         let mut pieces = Vec::new();
         for range in ranges {
             let (mut spans, mut slices) = (Vec::new(), Vec::new());
             for run in &self.runs {
                 for slice in run.within(range).slices().iter() {
-                    spans.push(self.span(slice, table_bytes, rewrite, has_tree_filter));
+                    spans.push(self.span(slice, table_bytes, copies));
                     slices.push(slice.spec());
                 }
             }
@@ -249,18 +264,19 @@ impl Inputs {
         Ok(pieces)
     }
 
-    fn span(&self, slice: &Slice, table_bytes: u64, rewrite: bool, has_tree_filter: bool) -> Span {
+    fn span(&self, slice: &Slice, table_bytes: u64, copies: Copies) -> Span {
         let meta = slice.table().meta();
         let after = slice.to().cloned().unwrap_or_else(|| key_after(&meta.largest_key));
         // At the bottom, tombstones go, and operands become values.
-        let has_garbage = (meta.tombstones > 0 || meta.merge_operands() > 0) && self.older.is_empty();
+        let folds = copies.operands && meta.merge_operands() > 0;
+        let has_garbage = (meta.tombstones > 0 || folds) && self.older.is_empty();
         let is_cut = !slice.is_whole();
         let is_below = |share| slice.share_of(meta.file_bytes) < table_bytes / share;
         Span {
             first: Key::from(slice.first_key()),
             after,
             bytes: slice.share_of(meta.raw_bytes),
-            movable: !(rewrite || has_garbage || (is_cut && (has_tree_filter || is_below(CUT_SHARE)))),
+            movable: !(copies.all || has_garbage || (is_cut && (copies.cut || is_below(CUT_SHARE)))),
             joins: is_below(WHOLE_SHARE),
         }
     }
@@ -436,8 +452,12 @@ impl JobPart {
         flushes_through.into_iter().for_each(|last| context.cache().flush_begins(last));
         // Read only after the inputs are complete, so that it covers all entries of the memtable.
         let readable = database.sequences.readable();
-        let group_bytes_max = (context.account().budget().total_bytes / GROUP_SHARE).min(GROUP_BYTES_MAX);
-        let fold = Fold::new(context.merging(), readable.clone(), group_bytes_max as usize);
+        let budget_bytes = context.account().budget().total_bytes;
+        let bounds = FoldBounds {
+            group_bytes: (budget_bytes / GROUP_SHARE).min(GROUP_BYTES_MAX) as usize,
+            value_bytes: (budget_bytes / VALUE_SHARE).min(VALUE_BYTES_MAX) as usize,
+        };
+        let fold = Fold::new(context.merging(), readable.clone(), bounds);
         let retain = Retain::new(readable);
         Ok(OpenPart { entries, retain, fold, output, lists, flushes_through })
     }

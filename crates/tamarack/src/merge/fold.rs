@@ -40,9 +40,6 @@ use crate::error::{Error, Result};
 use crate::mistake::{self, Mistake};
 use crate::operator::{Merged, Merging};
 
-/// The longest value that a merge may make: the longest that tables hold.
-const VALUE_BYTES_MAX: usize = 1 << 30;
-
 /// The memory of an operand besides its bytes.
 const OPERAND_BYTES: usize = size_of::<Operand>() + 16;
 
@@ -52,8 +49,7 @@ pub struct Fold {
     merging: Arc<Merging>,
     /// The readable sequences, ascending.
     readable: Vec<Sequence>,
-    /// The largest group, in bytes of memory.
-    group_bytes_max: usize,
+    bounds: FoldBounds,
     /// The key of the group; meaningless if it is empty.
     key: Vec<u8>,
     /// The operands of the group, young to old.
@@ -66,8 +62,16 @@ pub struct Fold {
     input: usize,
     /// The result of a merge.
     merged: Vec<u8>,
-    /// True after a failure of the operator was reported.
-    has_failed: bool,
+}
+
+/// Bounds of the memory that a [`Fold`] takes.
+#[derive(Clone, Copy, Debug)]
+pub struct FoldBounds {
+    /// The largest group, in bytes of memory. Operands of a larger one are merged part by part.
+    pub group_bytes: usize,
+    /// The longest value, or operand, that a merge may make, in bytes: as long as one that may be
+    /// written. What would be longer stays in operands, which reads merge.
+    pub value_bytes: usize,
 }
 
 /// An operand of a group.
@@ -90,20 +94,19 @@ enum Base<'a> {
 
 impl Fold {
     /// Merges by the operator of `merging` what no sequence in `readable` (in any order) tells
-    /// apart. Operands of a group with more than `group_bytes_max` bytes are merged part by part.
-    pub fn new(merging: &Arc<Merging>, mut readable: Vec<Sequence>, group_bytes_max: usize) -> Self {
+    /// apart.
+    pub fn new(merging: &Arc<Merging>, mut readable: Vec<Sequence>, bounds: FoldBounds) -> Self {
         readable.sort_unstable();
         Self {
             merging: merging.clone(),
             readable,
-            group_bytes_max,
+            bounds,
             key: Vec::new(),
             operands: Vec::new(),
             bytes: 0,
-            join_at: group_bytes_max,
+            join_at: bounds.group_bytes,
             input: 0,
             merged: Vec::new(),
-            has_failed: false,
         }
     }
 
@@ -189,12 +192,12 @@ impl Fold {
         self.operands.push(Operand { sequence: entry.sequence, bytes: entry.value.to_vec() });
         if self.bytes > self.join_at {
             self.join();
-            if self.bytes > self.group_bytes_max && self.operands.len() > 1 {
+            if self.bytes > self.bounds.group_bytes && self.operands.len() > 1 {
                 // They cannot be joined, and are too large to wait for the value below them.
                 return self.emit_operands(emit);
             }
             // One operand may be as large as it likes, and is not copied for each small one.
-            self.join_at = self.group_bytes_max.max(2 * self.bytes);
+            self.join_at = self.bounds.group_bytes.max(2 * self.bytes);
         }
         Ok(())
     }
@@ -242,10 +245,12 @@ impl Fold {
         Ok(merged)
     }
 
-    /// Partial merges of neighbours in the group, pair by pair, until no more can be joined.
+    /// Partial merges of neighbours in the group, pair by pair, until a pass removes less than a
+    /// quarter of them: so all passes together look at four times as many operands as there are,
+    /// at most.
     fn join(&mut self) {
         let mut before = usize::MAX;
-        while self.operands.len() > 1 && self.operands.len() < before {
+        while self.operands.len() > 1 && self.operands.len() < before && self.operands.len() <= before - before / 4 {
             before = self.operands.len();
             let joined = self.join_pairs();
             if self.noted(joined).is_none() {
@@ -283,19 +288,22 @@ impl Fold {
     }
 
     fn check_length(&self) -> Result<()> {
-        if self.merged.len() > VALUE_BYTES_MAX {
-            let what = format!("a merge of key {:?} makes more than 1 GiB", self.key.escape_ascii().to_string());
-            return Err(Error::InvalidArgument(what));
+        let (bytes, most) = (self.merged.len(), self.bounds.value_bytes);
+        if bytes > most {
+            let key = self.key.escape_ascii();
+            return Err(Error::InvalidArgument(format!(
+                "the operands of key \"{key}\" make {bytes} bytes; the maximum is {most}, an eighth of the memory budget"
+            )));
         }
         Ok(())
     }
 
-    /// Reports the first failure. Nothing is lost: what was to be merged stays as it is.
+    /// Reports the database's first failure. Nothing is lost: what was to be merged stays as it is.
     fn noted<T>(&mut self, merged: Result<T>) -> Option<T> {
         merged
             .inspect_err(|error| {
-                if !std::mem::replace(&mut self.has_failed, true) {
-                    tracing::warn!(%error, "merge operator failed in a flush or compaction; operands are kept");
+                if self.merging.note_failure() {
+                    tracing::warn!(%error, "operands cannot be merged in a flush or compaction, and are kept");
                 }
             })
             .ok()
@@ -311,7 +319,7 @@ impl Fold {
 
     fn clear(&mut self) {
         self.operands.clear();
-        (self.bytes, self.join_at) = (0, self.group_bytes_max);
+        (self.bytes, self.join_at) = (0, self.bounds.group_bytes);
     }
 
     fn all_can_see(&self, sequence: Sequence) -> bool {
@@ -322,6 +330,8 @@ impl Fold {
 #[cfg(test)]
 mod tests {
     use std::path::Path;
+
+    use tamarack_env::sync::atomic::{AtomicU64, Ordering};
 
     use super::*;
     use crate::format::entry::OwnedEntry;
@@ -358,10 +368,11 @@ mod tests {
         versions: &[OwnedEntry],
         readable: &[Sequence],
         older_may_exist: bool,
-        (merging, group_bytes_max): (&Arc<Merging>, usize),
+        (merging, group_bytes): (&Arc<Merging>, usize),
     ) -> Vec<OwnedEntry> {
+        let bounds = FoldBounds { group_bytes, value_bytes: 1 << 20 };
         let (mut retain, mut out) = (Retain::new(readable.to_vec()), Vec::new());
-        let mut fold = Fold::new(merging, readable.to_vec(), group_bytes_max);
+        let mut fold = Fold::new(merging, readable.to_vec(), bounds);
         let mut emit = |entry: Entry<'_>| {
             out.push(OwnedEntry::from(entry));
             Ok(())
@@ -419,9 +430,9 @@ mod tests {
             let readable: Vec<_> = (0..=random.below(4)).map(|_| Sequence(random.below(65))).collect();
             let operator: Arc<dyn MergeOperator> = if random.one_in(3) { Arc::new(OnlyFull) } else { Arc::new(Append) };
             let is_partial = operator.name() != "full";
-            let group_bytes_max = *random.pick(&[0, 100, 1 << 20]);
+            let group_bytes = *random.pick(&[0, 100, 1 << 20]);
             let merging = merging(Some(operator));
-            let folded = folded(&versions, &readable, older_may_exist, (&merging, group_bytes_max));
+            let folded = folded(&versions, &readable, older_may_exist, (&merging, group_bytes));
             let largest = *readable.iter().max().expect("there is one");
             for reader in readable.iter().copied().chain((largest.0..66).map(Sequence)) {
                 for key in 0..3 {
@@ -433,7 +444,7 @@ mod tests {
                 }
             }
             assert!(folded.is_sorted_by(|a, b| crate::entry::compare(a.place(), b.place()).is_lt()), "seed {seed}");
-            let fold = Fold::new(&merging, readable.clone(), 0);
+            let fold = Fold::new(&merging, readable.clone(), FoldBounds { group_bytes: 0, value_bytes: 0 });
             for pair in folded.windows(2).filter(|pair| pair[0].key == pair[1].key) {
                 let [younger, older] = [&pair[0], &pair[1]];
                 let is_one = fold.are_one(younger.sequence, older.sequence) && younger.kind == EntryKind::Merge;
@@ -446,25 +457,100 @@ mod tests {
         assert!(joined > 10_000 && merged > 1000, "{joined} operands went, {merged} became values");
     }
 
-    /// Without an operator, or with one that fails, all entries stay as they are.
+    /// Without an operator, or with one that fails, all entries stay as they are: the operands, and
+    /// the put or delete below them.
     #[test]
     fn what_cannot_be_merged_stays() {
+        let mut above = [0, 0];
         for seed in 0..500 {
             let mut random = Random::new(seed);
             let mut versions = random_versions(&mut random);
-            // Without tombstones at the bottom, which go.
-            versions.retain(|version| version.kind == EntryKind::Merge);
-            let readable = [Sequence(random.below(65))];
+            let mut keys: Vec<_> = versions.iter().map(|version| version.key.clone()).collect();
+            keys.dedup();
+            versions.retain(|version| version.kind == EntryKind::Merge && version.sequence > Sequence(1));
+            for key in keys {
+                let is_put = random.one_in(2);
+                let below = match is_put {
+                    true => OwnedEntry::put(key, 1, "below"),
+                    false => OwnedEntry { kind: EntryKind::Delete, ..OwnedEntry::put(key, 1, "") },
+                };
+                above[usize::from(is_put)] += versions.iter().filter(|version| version.key == below.key).count();
+                versions.push(below);
+            }
+            versions = SortedSource::new(versions).versions().to_vec();
+            // The one reader sees all: a put and its operands are one group.
+            let readable = [Sequence(70)];
             let failing: Arc<dyn MergeOperator> = Arc::new(crate::operator::ready::Add);
             for operator in [None, Some(failing)] {
                 let merging = merging(operator);
-                assert_eq!(
-                    folded(&versions, &readable, random.one_in(2), (&merging, 1 << 20)),
-                    versions,
-                    "seed {seed}"
-                );
+                for group_bytes in [0, 100, 1 << 20] {
+                    assert_eq!(folded(&versions, &readable, true, (&merging, group_bytes)), versions, "seed {seed}");
+                }
             }
         }
+        assert!(above.iter().all(|operands| *operands > 1000), "{above:?} operands above deletes and puts");
+    }
+
+    /// A value that would be longer than one that may be written stays in operands.
+    #[test]
+    fn what_would_be_too_long_stays_in_operands() {
+        let versions =
+            [OwnedEntry::merge("k", 9, "12345"), OwnedEntry::merge("k", 8, "6789"), OwnedEntry::put("k", 2, "0")];
+        for (value_bytes, expected) in [(10, &[OwnedEntry::put("k", 9, "0678912345")][..]), (9, &versions[..])] {
+            let merging = merging(Some(Arc::new(Append)));
+            let mut fold = Fold::new(&merging, vec![Sequence(10)], FoldBounds { group_bytes: 1 << 20, value_bytes });
+            let mut out = Vec::new();
+            let mut emit = |entry: Entry<'_>| {
+                out.push(OwnedEntry::from(entry));
+                Ok(())
+            };
+            for version in &versions {
+                fold.take(version.entry(), true, 0, || true, &mut emit).expect("nothing fails");
+            }
+            fold.end_key(|| true, &mut emit).expect("nothing fails");
+            assert_eq!(out, expected);
+            assert_eq!(merging.can_fold(), value_bytes == 10, "a failure is noted");
+        }
+    }
+
+    /// Joins only with an operand `r`, which absorbs older ones.
+    struct Absorbing {
+        calls: AtomicU64,
+    }
+
+    impl MergeOperator for Absorbing {
+        fn name(&self) -> &str {
+            "absorbing"
+        }
+
+        fn merge(
+            &self,
+            key: &[u8],
+            existing: Option<&[u8]>,
+            operands: &[&[u8]],
+            value: &mut Vec<u8>,
+        ) -> Result<Merged, MergeFailure> {
+            Append.merge(key, existing, operands, value)
+        }
+
+        fn merge_partial(&self, _: &[u8], _: &[u8], newer: &[u8], out: &mut Vec<u8>) -> Result<bool, MergeFailure> {
+            self.calls.fetch_add(1, Ordering::Relaxed);
+            out.extend_from_slice(newer);
+            Ok(newer == b"r")
+        }
+    }
+
+    /// An operator that can join one pair in each pass is called in proportion to the operands.
+    #[test]
+    fn joins_that_remove_little_are_given_up() {
+        let operator = Arc::new(Absorbing { calls: AtomicU64::new(0) });
+        let merging = merging(Some(operator.clone()));
+        let count = 10_000;
+        let operand = |at: u64| OwnedEntry::merge("k", count - at, if at == 0 { "r" } else { "x" });
+        let versions: Vec<OwnedEntry> = (0..count).map(operand).collect();
+        let left = folded(&versions, &[Sequence(count)], true, (&merging, 1 << 30));
+        assert_eq!(left.len() as u64, count - 1);
+        assert!(operator.calls.load(Ordering::Relaxed) < 2 * count, "{:?} calls", operator.calls);
     }
 
     /// The picture in the module's documentation.

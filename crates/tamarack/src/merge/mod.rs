@@ -11,7 +11,7 @@ pub mod split;
 #[cfg(test)]
 pub(crate) mod sorted;
 
-pub use fold::Fold;
+pub use fold::{Fold, FoldBounds};
 pub use retain::Retain;
 pub use source::{SeekTarget, Source};
 pub use sources::MergedSource;

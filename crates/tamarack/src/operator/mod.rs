@@ -15,11 +15,15 @@
 //! No I/O, no knowledge of entries, tables or snapshots: `merge::fold` decides what may be folded.
 //! Tests: `tests/suite/operands.rs`.
 
+mod laws;
 pub mod ready;
 
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
+
+pub use laws::check_laws;
+use tamarack_env::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::{Error, Result};
 use crate::mistake::{self, Mistake};
@@ -38,18 +42,30 @@ pub enum Merged {
 
 /// A merge operator: what the operands of [`Db::merge`](crate::Db::merge) do to a value.
 ///
-/// An operator must be deterministic: the same arguments always give the same result, in each
-/// process and version of the program, because it is applied to the same operands again and again:
-/// by lookups, by scans, and for the last time by a flush or a compaction. A changed operator needs
-/// a new name. It must not panic, and must not call the database.
+/// # Laws
+///
+/// The same operands are merged again and again, by lookups and scans, and at last by a flush or a
+/// compaction; how many at once depends on when that comes. So the result must depend on nothing
+/// else than the value and the operands in their order:
+///
+/// * **Deterministic**: the same arguments give the same result, in each process and version of the
+///   program. A changed operator needs a new name.
+/// * **Composed of steps**: merging `a` and `b` into a value gives what merging `b` into the result
+///   of merging `a` gives, also if that result is that the key is deleted. An average of its
+///   operands, or the last three of them, is no such operator, unless its value tells what it needs
+///   (the sum and the count; the last three).
+/// * **Partial merges agree**: merging the result of [`MergeOperator::merge_partial`] gives what
+///   merging its two operands gives, whatever is below and above them.
+///
+/// [`operators::check_laws`](crate::operators::check_laws) checks them for given operands: call it
+/// in a test of the operator. An operator must not panic, and must not call the database.
 ///
 /// # Partial merges
 ///
 /// Flushes and compactions that do not know the value below the operands of a key join neighbours
-/// by [`MergeOperator::merge_partial`]. It must be associative with the full merge: merging its
-/// result gives what merging the two operands gives, whatever is below and above them. An operator
-/// without partial merges works as well, but each operand stays on storage until a compaction knows
-/// the value, so lookups of a key get slower with each of its operands.
+/// by [`MergeOperator::merge_partial`]. An operator without partial merges works as well, but each
+/// operand stays on storage until a compaction knows the value, so lookups of a key get slower with
+/// each of its operands.
 ///
 /// ```
 /// use tamarack::{MergeFailure, MergeOperator, Merged};
@@ -119,7 +135,21 @@ pub trait MergeOperator: Send + Sync {
         let _ = (key, older, newer, operand);
         Ok(false)
     }
+
+    /// Checks an operand before it is written. What it refuses is not written
+    /// ([`Error::InvalidArgument`]); an operand that it lets pass and that cannot be merged makes its
+    /// key unreadable until the key is put or deleted. Default: every operand passes.
+    ///
+    /// # Errors
+    /// The reason why `operand` can never be merged.
+    fn check_operand(&self, operand: &[u8]) -> Result<(), MergeFailure> {
+        let _ = operand;
+        Ok(())
+    }
 }
+
+/// The longest value that a merge may make: the longest that tables hold.
+const VALUE_BYTES_MAX: u64 = 1 << 30;
 
 /// The longest name of an operator, in bytes.
 pub const NAME_BYTES_MAX: usize = 255;
@@ -131,13 +161,15 @@ pub struct Merging {
     operator: Option<Arc<dyn MergeOperator>>,
     /// The name that the manifest has.
     recorded: Option<Arc<str>>,
+    /// True after a flush or a compaction could not merge something.
+    has_failed: AtomicBool,
 }
 
 impl Merging {
     /// Makes the merging of the database in `dir`, with the operator that serves it and the name
     /// that it has recorded.
     pub fn new(dir: Arc<Path>, operator: Option<Arc<dyn MergeOperator>>, recorded: Option<Arc<str>>) -> Arc<Self> {
-        Arc::new(Self { dir, operator, recorded })
+        Arc::new(Self { dir, operator, recorded, has_failed: AtomicBool::new(false) })
     }
 
     /// Returns the directory of the database.
@@ -148,6 +180,35 @@ impl Merging {
     /// Returns true if there is an operator, so that operands can be written and merged.
     pub fn is_served(&self) -> bool {
         self.operator.is_some()
+    }
+
+    /// Returns true if a compaction can be expected to merge operands: there is an operator, and
+    /// no flush or compaction of this process has met operands that it cannot merge. Otherwise
+    /// compactions for the sake of operands alone would come again and again, in vain.
+    pub fn can_fold(&self) -> bool {
+        // Relaxed: a compaction too many costs time only.
+        self.is_served() && !self.has_failed.load(Ordering::Relaxed)
+    }
+
+    /// Notes that a flush or a compaction could not merge something; returns true the first time.
+    pub fn note_failure(&self) -> bool {
+        !self.has_failed.swap(true, Ordering::Relaxed)
+    }
+
+    /// Checks an operand that is to be written. See [`MergeOperator::check_operand`].
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] if there is no operator, or if it refuses the operand.
+    #[cold]
+    pub fn check_operand(&self, key: &[u8], operand: &[u8]) -> Result<()> {
+        let Some(operator) = &self.operator else {
+            let what = "merge operands need a merge operator: open the database with `Options::merge_operator`";
+            return Err(Error::InvalidArgument(what.to_owned()));
+        };
+        operator.check_operand(operand).map_err(|failure| {
+            let (name, key) = (operator.name(), key.escape_ascii());
+            Error::InvalidArgument(format!("merge operator {name} refuses an operand for key \"{key}\": {failure}"))
+        })
     }
 
     /// Full merge of `operands`, old to new, into `value`, which is empty. See
@@ -163,7 +224,12 @@ impl Merging {
         value: &mut Vec<u8>,
     ) -> Result<Merged> {
         let Some(operator) = &self.operator else { return Err(self.missing(key)) };
-        operator.merge(key, existing, operands, value).map_err(|failure| self.failed(key, failure.to_string()))
+        let merged = operator.merge(key, existing, operands, value);
+        let merged = merged.map_err(|failure| self.failed(key, failure.to_string()))?;
+        if value.len() as u64 > VALUE_BYTES_MAX {
+            return Err(self.failed(key, format!("the value has {} bytes; the maximum is 1 GiB", value.len())));
+        }
+        Ok(merged)
     }
 
     /// Returns the value that a full merge makes, `None` if it deletes the key.

@@ -13,7 +13,7 @@ use crate::entry::{Entry, EntryKind, Query, Sequence};
 use crate::error::Result;
 use crate::memtable::Memtable;
 use crate::operator::Merging;
-use crate::read::merged;
+use crate::read::{chain, merged};
 use crate::read::value::Value;
 use crate::stats::{LookupCounters, LookupKind, LookupTally};
 use crate::tree::filters::{Candidate, Filters};
@@ -61,7 +61,7 @@ fn undecided(
     kind: EntryKind,
 ) -> Result<DecidingEntry> {
     if kind != EntryKind::Merge {
-        return Err(merged::reserved(merging, kind));
+        return Err(chain::reserved(merging, kind));
     }
     let value = merged::get(state, merging, query, &counters.mine().tally)?;
     Ok(DecidingEntry { sequence: query.sequence(), value })

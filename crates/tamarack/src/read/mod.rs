@@ -2,6 +2,7 @@
 //! over a pinned state. Never waits for writes or background work.
 
 mod bounds;
+mod chain;
 pub mod get;
 mod merged;
 pub mod multi_get;

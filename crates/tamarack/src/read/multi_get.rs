@@ -32,7 +32,7 @@ use std::ops::{ControlFlow, Range};
 use tamarack_env::{ReadQueue, ReadRequest};
 
 use super::get::{self, DecidingEntry, Visit};
-use super::merged;
+use super::{chain, merged};
 use super::value::Value;
 use crate::cache::Holder;
 use crate::entry::{Entry, EntryKind, Query};
@@ -86,7 +86,7 @@ pub fn multi_get(
     for (at, kind) in lookups.undecided {
         values[at] = match kind {
             EntryKind::Merge => merged::get(state, merging, queries[at], tally)?,
-            kind => return Err(merged::reserved(merging, kind)),
+            kind => return Err(chain::reserved(merging, kind)),
         };
     }
     Ok(values)

@@ -45,7 +45,7 @@ use crate::error::Result;
 use crate::format::key_range::KeyRange;
 use crate::merge::Source;
 use crate::operator::{Merged, Merging};
-use crate::read::merged::reserved;
+use crate::read::chain::{Chain, Order, reserved};
 
 /// After this many versions of one key a seek is taken to cost less than further steps: a seek
 /// costs a search in every merged source, a step costs one source little. A key that is overwritten
@@ -237,14 +237,15 @@ impl<S: Source> VisibleCursor<S> {
         if kind != EntryKind::Merge {
             return Err(reserved(&self.merging, kind));
         }
-        let mut chain = OperandChain::default();
+        let mut chain = Chain::new(&self.merging, &self.key, Order::YoungFirst);
         while let Some(entry) = self.source.entry()
             && same_key(entry.key, &self.key)
-            && chain.add_older(&self.merging, &entry)?
+            && chain.add(&entry).is_continue()
         {
             self.source.next()?;
         }
-        chain.merge(&self.merging, &self.key, true, &mut self.copied)
+        self.copied.clear();
+        Ok(chain.merge(&mut self.copied)? == Merged::Value)
     }
 
     /// As [`VisibleCursor::merge_forward`], where the source has come backward over versions older
@@ -253,7 +254,7 @@ impl<S: Source> VisibleCursor<S> {
     #[cold]
     #[inline(never)]
     fn merge_backward(&mut self, existing: Option<Vec<u8>>) -> Result<bool> {
-        let mut chain = OperandChain { existing, ..OperandChain::default() };
+        let mut chain = Chain::new(&self.merging, &self.key, Order::OldFirst).above(existing);
         while let Some(entry) = self.source.entry()
             && same_key(entry.key, &self.key)
         {
@@ -261,10 +262,13 @@ impl<S: Source> VisibleCursor<S> {
                 self.source.seek_before(&self.key, Sequence::MAX)?;
                 break;
             }
-            chain.add_younger(&self.merging, &entry)?;
+            if chain.add(&entry).is_break() {
+                break;
+            }
             self.source.prev()?;
         }
-        chain.merge(&self.merging, &self.key, false, &mut self.copied)
+        self.copied.clear();
+        Ok(chain.merge(&mut self.copied)? == Merged::Value)
     }
 
     /// Moves back over all versions of a key, and again until a key's youngest visible version is
@@ -339,54 +343,6 @@ impl<S: Source> VisibleCursor<S> {
         };
         self.is_copied = true;
         Ok(merged)
-    }
-}
-
-/// The visible versions of a key with operands.
-#[derive(Default)]
-struct OperandChain {
-    /// In the order in which they came.
-    operands: Vec<Vec<u8>>,
-    existing: Option<Vec<u8>>,
-}
-
-impl OperandChain {
-    /// Adds the next older version. Returns false if it is the last one that counts.
-    fn add_older(&mut self, merging: &Merging, entry: &Entry<'_>) -> Result<bool> {
-        match entry.kind {
-            EntryKind::Merge => self.operands.push(entry.value.to_vec()),
-            EntryKind::Put => self.existing = Some(entry.value.to_vec()),
-            EntryKind::Delete => {}
-            kind => return Err(reserved(merging, kind)),
-        }
-        Ok(entry.kind == EntryKind::Merge)
-    }
-
-    /// Adds the next younger version.
-    fn add_younger(&mut self, merging: &Merging, entry: &Entry<'_>) -> Result<()> {
-        match entry.kind {
-            EntryKind::Merge => self.operands.push(entry.value.to_vec()),
-            EntryKind::Put => *self = Self { existing: Some(entry.value.to_vec()), ..Self::default() },
-            EntryKind::Delete => *self = Self::default(),
-            kind => return Err(reserved(merging, kind)),
-        }
-        Ok(())
-    }
-
-    /// Folds them into `out`; `is_young_first` says in which order they came. Returns false if
-    /// there is no value.
-    fn merge(self, merging: &Merging, key: &[u8], is_young_first: bool, out: &mut ByteBuffer) -> Result<bool> {
-        out.clear();
-        let mut operands: Vec<&[u8]> = self.operands.iter().map(Vec::as_slice).collect();
-        if is_young_first {
-            operands.reverse();
-        }
-        if !operands.is_empty() {
-            return Ok(merging.merge(key, self.existing.as_deref(), &operands, out)? == Merged::Value);
-        }
-        // A put or a delete came after all operands.
-        out.extend_from_slice(self.existing.as_deref().unwrap_or_default());
-        Ok(self.existing.is_some())
     }
 }
 

@@ -125,7 +125,10 @@ impl Maker<'_> {
         }
     }
 
-    /// Combines slices of tables. Entries that they share are written once.
+    /// Combines slices of tables. Entries that they share are written once. A flush or compaction
+    /// that merges operands into a value gives it the sequence of the youngest operand, so an operand
+    /// and a put or delete can share one as well: then the operand, and the older ones, are in the
+    /// value, which is written.
     fn merge(&mut self, sources: &[(Arc<TableMeta>, KeyRange)]) -> Result<Vec<(Arc<TableMeta>, KeyRange)>> {
         let mut cursors: Vec<(TableCursor, &KeyRange)> = Vec::new();
         for (meta, range) in sources {
@@ -144,7 +147,11 @@ impl Maker<'_> {
                 let entry = cursor.entry().filter(|entry| holds(range, entry.key))?;
                 Some((at, entry))
             });
-            let next = present.min_by(|(_, a), (_, b)| compare((a.key, a.sequence), (b.key, b.sequence)));
+            let is_operand = |entry: &Entry<'_>| entry.kind == EntryKind::Merge;
+            let next = present.min_by(|(_, a), (_, b)| {
+                let by_place = compare((a.key, a.sequence), (b.key, b.sequence));
+                by_place.then_with(|| is_operand(a).cmp(&is_operand(b)))
+            });
             let Some((at, entry)) = next else { break };
             let is_new = last.as_ref().is_none_or(|(key, sequence)| (&**key, *sequence) != (entry.key, entry.sequence));
             if is_new {

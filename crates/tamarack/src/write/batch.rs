@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use crate::format::group::{Entries, Group, put_entry};
 use crate::format::meta::TreeId;
 use crate::memtable::Memtable;
+use crate::operator::Merging;
 
 /// Maximum length of a key, in bytes.
 pub const KEY_BYTES_MAX: usize = 64 << 10;
@@ -207,6 +208,20 @@ impl Write<'_> {
         match self {
             Self::One { kind, .. } => *kind == EntryKind::Merge,
             Self::Many(batch) => batch.has_operands,
+        }
+    }
+
+    /// Returns an error if there is a merge operand that `merging` refuses.
+    #[cold]
+    #[inline(never)]
+    pub fn check_operands(&self, merging: &Merging) -> Result<()> {
+        match self {
+            Self::One { key, value, .. } => merging.check_operand(key, value),
+            Self::Many(batch) => {
+                let mut operands =
+                    batch.decoded(Sequence::ZERO).filter(|entry| entry.kind == EntryKind::Merge);
+                operands.try_for_each(|entry| merging.check_operand(entry.key, entry.value))
+            }
         }
     }
 

@@ -353,24 +353,13 @@ impl CommitQueue {
     }
 
     /// Returns an error if a key, a value or the batch is too large, or if it has a merge operand
-    /// and nothing could merge it.
+    /// that nothing could merge.
     #[inline]
     pub fn check(&self, write: &Write<'_>) -> Result<()> {
         if write.has_operands() {
-            self.check_operator()?;
+            write.check_operands(&self.tree.merging)?;
         }
         write.check(self.settings.write_bytes_max)
-    }
-
-    /// Returns an error if there is no merge operator.
-    #[cold]
-    #[inline(never)]
-    fn check_operator(&self) -> Result<()> {
-        if self.tree.merging.is_served() {
-            return Ok(());
-        }
-        let what = "merge operands need a merge operator: open the database with `Options::merge_operator`";
-        Err(Error::InvalidArgument(what.to_owned()))
     }
 
     /// Returns the raw bytes written since the last rotation of the memtable.

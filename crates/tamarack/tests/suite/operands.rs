@@ -20,6 +20,7 @@ use tamarack_env::sim::{Crash, Failure, Fault};
 use tamarack_env::sync::atomic::{AtomicU64, Ordering};
 use tamarack_env::sync::{Mutex, Rank};
 use tamarack_env::{Env, MemoryEnv, Random, SimEnv, Step};
+use tamarack_testing::{read_file, write_file};
 
 const OPERATIONS: usize = 600;
 
@@ -440,6 +441,112 @@ fn operands_outlast_a_missing_operator() -> Result<()> {
     Ok(())
 }
 
+/// An operator that fails loses nothing, be the value below in the same memtable, in an older run
+/// or deleted: it is there once the operator succeeds.
+#[test]
+fn what_is_below_outlasts_an_operator_that_fails() -> Result<()> {
+    for (is_deleted, is_flushed) in [(false, false), (false, true), (true, false), (true, true)] {
+        let env: Arc<dyn Env> = MemoryEnv::new(1);
+        let db = options(&env).merge_operator(journal()).open("/db")?;
+        db.put("elm", "value")?;
+        db.put("oak", "a")?;
+        db.flush()?;
+        if is_deleted {
+            db.delete("oak")?;
+        } else {
+            db.put("oak", "b")?;
+        }
+        if is_flushed {
+            db.flush()?;
+        }
+        db.merge("oak", "?")?;
+        for _ in 0..2 {
+            db.compact()?;
+            assert_eq!(db.get("oak").expect_err("a question").kind(), ErrorKind::Merge);
+            let entries: u64 = db.stats().levels.iter().flat_map(|level| &level.runs).map(|run| run.entries).sum();
+            // At the bottom, nothing is below a key that is deleted.
+            assert_eq!(entries, if is_deleted { 2 } else { 3 }, "deleted {is_deleted}, flushed {is_flushed}");
+        }
+        drop(db);
+        // An operator of that name that knows what to do.
+        let db = options(&env).merge_operator(Arc::new(Answered)).open("/db")?;
+        let expected = if is_deleted { "?" } else { "b?" };
+        assert_eq!(db.get("oak")?.as_deref(), Some(expected.as_bytes()));
+        db.compact()?;
+        assert_eq!(db.get("oak")?.as_deref(), Some(expected.as_bytes()));
+    }
+    Ok(())
+}
+
+/// A [`Journal`] that appends questions as well.
+struct Answered;
+
+impl MergeOperator for Answered {
+    fn name(&self) -> &str {
+        "test.journal"
+    }
+
+    fn merge(
+        &self,
+        key: &[u8],
+        existing: Option<&[u8]>,
+        operands: &[&[u8]],
+        value: &mut Vec<u8>,
+    ) -> Result<Merged, MergeFailure> {
+        Append.merge(key, existing, operands, value)
+    }
+}
+
+/// An operand that the operator refuses is not written, alone, in a batch or in a transaction.
+#[test]
+fn refused_operands_are_not_written() -> Result<()> {
+    let env: Arc<dyn Env> = MemoryEnv::new(1);
+    let db = options(&env).merge_operator(Arc::new(Add)).open("/db")?;
+    let refused = |result: Result<()>| {
+        let error = result.expect_err("one is no number of eight bytes");
+        let said = error.to_string();
+        assert!(error.kind() == ErrorKind::InvalidArgument && said.contains("oak") && said.contains("8"), "{said}");
+    };
+    refused(db.merge("oak", "one"));
+    refused(db.write(Batch::new().merge("elm", 1u64.to_le_bytes()).merge("oak", "one")));
+    let mut transaction = db.transaction();
+    transaction.merge("oak", "one");
+    refused(transaction.commit());
+    assert_eq!((db.get("oak")?, db.get("elm")?), (None, None));
+    Ok(())
+}
+
+/// Operands that no other compaction takes to the bottom become values in time, as tombstones go;
+/// if the operator fails, no compaction tries again and again.
+#[test]
+fn operands_are_garbage() -> Result<()> {
+    for fails in [false, true] {
+        let env: Arc<dyn Env> = MemoryEnv::new(1);
+        let advanced = AdvancedOptions::new().env(env).policy("leveling:T=4").memtable_bytes(4000);
+        let db = Options::new().threads(1).advanced(advanced).merge_operator(journal()).open("/db")?;
+        db.put("a", "begin ")?;
+        db.compact()?;
+        // A snapshot keeps the operand apart from the value, at the bottom.
+        let snapshot = db.snapshot();
+        db.merge("a", if fails { "?" } else { "end" })?;
+        db.compact()?;
+        let operands =
+            |db: &Db| db.stats().levels.iter().flat_map(|level| &level.runs).map(|run| run.merge_operands).sum::<u64>();
+        assert_eq!(operands(&db), 1);
+        drop(snapshot);
+        for at in 0..2000 {
+            db.put(format!("b {:03}", at % 200), [b'v'; 20])?;
+        }
+        db.flush()?;
+        db.wait_for_compactions()?;
+        assert_eq!(operands(&db), u64::from(fails));
+        if !fails {
+            assert_eq!(db.get("a")?.as_deref(), Some(&b"begin end"[..]));
+        }
+    }
+    Ok(())
+}
+
 /// An operator that fails loses nothing: reads say which key, and a later put decides.
 #[test]
 fn operands_outlast_an_operator_that_fails() -> Result<()> {
@@ -485,6 +592,43 @@ fn operands_outlast_a_lost_manifest() -> Result<()> {
     assert!(error.kind() == ErrorKind::Merge && error.to_string().contains("unknown name"), "{error}");
     let db = options(&env).merge_operator(journal()).open(dir)?;
     assert_eq!(db.get("oak")?.as_deref(), Some(&b"abc"[..]));
+    Ok(())
+}
+
+/// A repair without a manifest finds a table with an operand and the one in which a compaction has
+/// merged it, and not what it was merged with: the value, which has the same sequence number, is
+/// kept.
+#[test]
+fn a_repair_prefers_the_value_that_an_operand_became() -> Result<()> {
+    let env: Arc<dyn Env> = MemoryEnv::new(1);
+    let dir = Path::new("/db");
+    let db = options(&env).merge_operator(journal()).open(dir)?;
+    db.put("oak", "a")?;
+    db.flush()?;
+    db.merge("oak", "b")?;
+    db.flush()?;
+    let files = |ending: &str| {
+        let names = env.list(dir).expect("it is there").into_iter();
+        let paths = names.map(|name| dir.join(name)).filter(|path| path.to_str().expect("text").ends_with(ending));
+        paths.collect::<BTreeSet<_>>()
+    };
+    let before = files(".sst");
+    // The younger table: that with the operand.
+    let operand = before.last().expect("two tables");
+    let bytes = read_file(&*env, operand);
+    db.compact()?;
+    db.close()?;
+    assert_eq!((before.len(), files(".sst").len()), (2, 1), "two tables have become one");
+    write_file(&*env, operand, &bytes);
+    for path in files("CURRENT").into_iter().chain(files(".manifest")).chain(files(".wal")) {
+        env.remove(&path, Step("test: lose the manifest")).expect("it is there");
+    }
+    let report = options(&env).repair(dir, &mut |_, _| ())?;
+    assert!(report.rebuilt && report.may_return, "{report:?}");
+    let db = options(&env).merge_operator(journal()).open(dir)?;
+    assert_eq!(db.get("oak")?.as_deref(), Some(&b"ab"[..]));
+    db.compact()?;
+    assert_eq!(db.get("oak")?.as_deref(), Some(&b"ab"[..]));
     Ok(())
 }
 
@@ -535,8 +679,12 @@ fn an_operand_is_no_conflict_and_a_read_is() -> Result<()> {
 /// Batches of the tests of crashes and failures. Some are flushed, and compacted.
 const BATCHES: u64 = 25;
 
-fn open_small(env: &SimEnv) -> Result<Db> {
-    let advanced = AdvancedOptions::new().env(Arc::new(env.clone())).memtable_bytes(300).policy("leveling:T=2");
+/// Policies and filters of the tests of crashes and failures.
+const DESIGNS: [(&str, &str); 2] = [("leveling:T=2", "blocked:bits=10"), ("tiering:T=3", "chucky:bits=14")];
+
+fn open_small(env: &SimEnv, (policy, filter): (&str, &str)) -> Result<Db> {
+    let advanced =
+        AdvancedOptions::new().env(Arc::new(env.clone())).memtable_bytes(300).policy(policy).filter(filter);
     let options = Options::new().durability(Durability::Sync).threads(1).advanced(advanced);
     options.merge_operator(Arc::new(Append)).open("/db")
 }
@@ -573,10 +721,14 @@ fn last_batch(db: &Db) -> u64 {
 /// acknowledged.
 #[test]
 fn a_crash_loses_no_operand_and_repeats_none() -> Result<()> {
+    DESIGNS.into_iter().try_for_each(crashes)
+}
+
+fn crashes(design: (&str, &str)) -> Result<()> {
     let env = SimEnv::new(5);
     let acknowledged = Arc::new(AtomicU64::new(0));
     let images = Arc::new(Mutex::new(Rank::Test, Vec::new()));
-    let db = open_small(&env)?;
+    let db = open_small(&env, design)?;
     env.set_hook({
         let (acknowledged, images) = (acknowledged.clone(), images.clone());
         move |moment| {
@@ -594,7 +746,7 @@ fn a_crash_loses_no_operand_and_repeats_none() -> Result<()> {
     let images = std::mem::take(&mut *images.lock());
     assert!(images.len() > 500, "only {} images", images.len());
     for (acknowledged, crash, image) in images {
-        let db = open_small(&image)?;
+        let db = open_small(&image, design)?;
         let number = last_batch(&db);
         assert!((acknowledged..=acknowledged + 1).contains(&number), "{number} of {acknowledged}, {crash:?}");
         db.compact()?;
@@ -607,9 +759,13 @@ fn a_crash_loses_no_operand_and_repeats_none() -> Result<()> {
 /// each once.
 #[test]
 fn a_call_that_fails_loses_no_operand_and_repeats_none() -> Result<()> {
+    DESIGNS.into_iter().try_for_each(failures)
+}
+
+fn failures(design: (&str, &str)) -> Result<()> {
     let calls = {
         let env = SimEnv::new(5);
-        let db = open_small(&env)?;
+        let db = open_small(&env, design)?;
         (1..=BATCHES).try_for_each(|number| write_batch(&db, number))?;
         env.calls_made()
     };
@@ -618,7 +774,7 @@ fn a_call_that_fails_loses_no_operand_and_repeats_none() -> Result<()> {
         let env = SimEnv::new(5);
         env.inject(Fault::new(Failure::Io).from_call(call));
         let mut acknowledged = 0;
-        if let Ok(db) = open_small(&env) {
+        if let Ok(db) = open_small(&env, design) {
             for number in 1..=BATCHES {
                 // A flush that fails is repeated; a write that fails may be there or not.
                 if write_batch(&db, number).is_err() && last_batch(&db) < number {
@@ -629,7 +785,7 @@ fn a_call_that_fails_loses_no_operand_and_repeats_none() -> Result<()> {
             }
         }
         env.clear_faults();
-        let db = open_small(&env)?;
+        let db = open_small(&env, design)?;
         let number = last_batch(&db);
         assert!((acknowledged..=acknowledged + 1).contains(&number), "{number} of {acknowledged}, call {call}");
         db.compact()?;
