@@ -33,6 +33,7 @@
 //! Random histories: every reader sees the same values before and after, and no group has more than
 //! one operand left where the operator has partial merges.
 
+use std::fmt;
 use std::sync::Arc;
 
 use crate::entry::{Entry, EntryKind, Sequence};
@@ -194,6 +195,8 @@ impl Fold {
             self.join();
             if self.bytes > self.bounds.group_bytes && self.operands.len() > 1 {
                 // They cannot be joined, and are too large to wait for the value below them.
+                let (key, bytes) = (self.key.escape_ascii(), self.bytes);
+                self.report(&format!("{bytes} bytes of operands of key \"{key}\" cannot be joined by partial merges"));
                 return self.emit_operands(emit);
             }
             // One operand may be as large as it likes, and is not copied for each small one.
@@ -298,15 +301,16 @@ impl Fold {
         Ok(())
     }
 
-    /// Reports the database's first failure. Nothing is lost: what was to be merged stays as it is.
-    fn noted<T>(&mut self, merged: Result<T>) -> Option<T> {
-        merged
-            .inspect_err(|error| {
-                if self.merging.note_failure() {
-                    tracing::warn!(%error, "operands cannot be merged in a flush or compaction, and are kept");
-                }
-            })
-            .ok()
+    /// Reports a failure. Nothing is lost: what was to be merged stays as it is.
+    fn noted<T>(&self, merged: Result<T>) -> Option<T> {
+        merged.inspect_err(|error| self.report(error)).ok()
+    }
+
+    /// Reports the database's first failure.
+    fn report(&self, why: &dyn fmt::Display) {
+        if self.merging.note_failure() {
+            tracing::warn!(%why, "operands cannot be merged in a flush or compaction, and are kept");
+        }
     }
 
     fn emit_operands(&mut self, emit: &mut dyn FnMut(Entry<'_>) -> Result<()>) -> Result<()> {

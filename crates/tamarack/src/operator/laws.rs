@@ -116,10 +116,7 @@ mod tests {
         let told = |joins: bool, operands: &[&[u8]]| check_laws(&Broken { joins }, b"k", Some(b"v"), operands);
         assert_eq!(told(true, &[b"a"]), Ok(()));
         assert_eq!(told(false, &[b"a", b"b"]), Err("1 operands, then 1: \"1\", instead of \"2\"".to_owned()));
-        assert_eq!(
-            told(true, &[b"a", b"b"]),
-            Err("operands 0 and 1 joined: \"a\", instead of \"b\"".to_owned())
-        );
+        assert_eq!(told(true, &[b"a", b"b"]), Err("operands 0 and 1 joined: \"a\", instead of \"b\"".to_owned()));
         assert_eq!(told(true, &[b"!"]), Err("an operand is refused: an exclamation".to_owned()));
         assert_eq!(told(true, &[b"?"]), Err("1 operands cannot be merged: a question".to_owned()));
     }

@@ -232,7 +232,11 @@ mod tests {
                 let existing = (!random.one_in(3)).then(|| operand(name, &mut random));
                 let operands: Vec<Vec<u8>> = (0..1 + random.below(8)).map(|_| operand(name, &mut random)).collect();
                 let operands: Vec<&[u8]> = operands.iter().map(Vec::as_slice).collect();
-                assert_eq!(check_laws(&*operator, b"key", existing.as_deref(), &operands), Ok(()), "{name}, seed {seed}");
+                assert_eq!(
+                    check_laws(&*operator, b"key", existing.as_deref(), &operands),
+                    Ok(()),
+                    "{name}, seed {seed}"
+                );
                 let joins = |pair: &[&[u8]]| operator.merge_partial(b"key", pair[0], pair[1], &mut Vec::new());
                 assert!(operands.windows(2).all(|pair| matches!(joins(pair), Ok(true))), "{name}, seed {seed}");
             }

@@ -126,6 +126,7 @@ impl<'a> Chain<'a> {
             }
             joined.push(if is_joined { &merged } else { operand });
         }
+        drop(operands);
         self.operands = joined;
         self.join_at = JOIN_BYTES.max(2 * self.operands.memory());
     }

@@ -32,8 +32,8 @@ use std::ops::{ControlFlow, Range};
 use tamarack_env::{ReadQueue, ReadRequest};
 
 use super::get::{self, DecidingEntry, Visit};
-use super::{chain, merged};
 use super::value::Value;
+use super::{chain, merged};
 use crate::cache::Holder;
 use crate::entry::{Entry, EntryKind, Query};
 use crate::error::Result;

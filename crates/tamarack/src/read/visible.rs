@@ -40,7 +40,7 @@ use std::sync::Arc;
 
 use tamarack_env::ByteBuffer;
 
-use crate::entry::{Entry, EntryKind, Sequence};
+use crate::entry::{EntryKind, Sequence};
 use crate::error::Result;
 use crate::format::key_range::KeyRange;
 use crate::merge::Source;

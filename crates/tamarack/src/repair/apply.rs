@@ -15,7 +15,7 @@ use super::examine::Examination;
 use super::names::Names;
 use super::plan::{MADE_BY_REPAIR, Part, Plan, TREE, holds};
 use crate::compaction;
-use crate::entry::{Entry, Sequence, compare};
+use crate::entry::{Entry, EntryKind, Sequence, compare};
 use crate::error::{Error, Result};
 use crate::format::edit::{Change, Edit, KeyRange, RunId, ShapeBlob, SliceSpec};
 use crate::format::meta::{TableId, TableMeta};

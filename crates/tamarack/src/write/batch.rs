@@ -218,8 +218,7 @@ impl Write<'_> {
         match self {
             Self::One { key, value, .. } => merging.check_operand(key, value),
             Self::Many(batch) => {
-                let mut operands =
-                    batch.decoded(Sequence::ZERO).filter(|entry| entry.kind == EntryKind::Merge);
+                let mut operands = batch.decoded(Sequence::ZERO).filter(|entry| entry.kind == EntryKind::Merge);
                 operands.try_for_each(|entry| merging.check_operand(entry.key, entry.value))
             }
         }

@@ -683,8 +683,7 @@ const BATCHES: u64 = 25;
 const DESIGNS: [(&str, &str); 2] = [("leveling:T=2", "blocked:bits=10"), ("tiering:T=3", "chucky:bits=14")];
 
 fn open_small(env: &SimEnv, (policy, filter): (&str, &str)) -> Result<Db> {
-    let advanced =
-        AdvancedOptions::new().env(Arc::new(env.clone())).memtable_bytes(300).policy(policy).filter(filter);
+    let advanced = AdvancedOptions::new().env(Arc::new(env.clone())).memtable_bytes(300).policy(policy).filter(filter);
     let options = Options::new().durability(Durability::Sync).threads(1).advanced(advanced);
     options.merge_operator(Arc::new(Append)).open("/db")
 }

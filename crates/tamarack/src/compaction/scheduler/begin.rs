@@ -339,7 +339,10 @@ impl Scheduler {
         let inputs = Inputs::of(&task, tree);
         let table_bytes = self.table_bytes(inputs.raw_bytes());
         let copies = Copies {
-            all: matches!(cause, Cause::Compact | Cause::CompactRange | Cause::TombstonesDue { .. } | Cause::SpaceShort),
+            all: matches!(
+                cause,
+                Cause::Compact | Cause::CompactRange | Cause::TombstonesDue { .. } | Cause::SpaceShort
+            ),
             cut: self.tree_filter.epoch().is_some(),
             operands: self.tree.merging.can_fold(),
         };
