@@ -106,10 +106,24 @@ impl<'a> Chain<'a> {
         self.merging.merge(self.key, self.existing.as_deref(), &operands, out)
     }
 
-    /// Joins neighbours, pair by pair. What the operator cannot join stays: the full merge says
-    /// why, if that fails as well.
+    /// Joins neighbours until a half of [`JOIN_BYTES`] is left, or a pass removes less than a
+    /// quarter of them.
     #[cold]
     fn join(&mut self) {
+        loop {
+            let before = self.operands.ends.len();
+            self.join_pairs();
+            let is_little = self.operands.ends.len() > before - before / 4;
+            if is_little || self.operands.memory() <= JOIN_BYTES / 2 {
+                break;
+            }
+        }
+        self.join_at = JOIN_BYTES.max(2 * self.operands.memory());
+    }
+
+    /// Joins neighbours, pair by pair. What the operator cannot join stays: the full merge says
+    /// why, if that fails as well.
+    fn join_pairs(&mut self) {
         let (mut joined, mut merged) = (Operands::default(), Vec::new());
         let mut operands = self.operands.iter().peekable();
         while let Some(operand) = operands.next() {
@@ -128,7 +142,6 @@ impl<'a> Chain<'a> {
         }
         drop(operands);
         self.operands = joined;
-        self.join_at = JOIN_BYTES.max(2 * self.operands.memory());
     }
 }
 

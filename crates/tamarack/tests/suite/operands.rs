@@ -602,6 +602,8 @@ fn operands_outlast_a_lost_manifest() -> Result<()> {
 fn a_repair_prefers_the_value_that_an_operand_became() -> Result<()> {
     let env: Arc<dyn Env> = MemoryEnv::new(1);
     let dir = Path::new("/db");
+    let advanced = AdvancedOptions::new().env(env.clone()).policy("tiering:T=10");
+    let options = |env: &Arc<dyn Env>| options(env).advanced(advanced.clone());
     let db = options(&env).merge_operator(journal()).open(dir)?;
     db.put("oak", "a")?;
     db.flush()?;
