@@ -137,8 +137,8 @@ pub trait MergeOperator: Send + Sync {
     }
 
     /// Checks an operand before it is written. What it refuses is not written
-    /// ([`Error::InvalidArgument`]); an operand that it lets pass and that cannot be merged makes its
-    /// key unreadable until the key is put or deleted. Default: every operand passes.
+    /// ([`Error::InvalidArgument`]); an operand that it lets pass and that cannot be merged makes
+    /// its key unreadable until the key is put or deleted. Default: every operand passes.
     ///
     /// # Errors
     /// The reason why `operand` can never be merged.
@@ -184,7 +184,7 @@ impl Merging {
 
     /// Returns true if a compaction can be expected to merge operands: there is an operator, and
     /// no flush or compaction of this process has met operands that it cannot merge. Otherwise
-    /// compactions for the sake of operands alone would come again and again, in vain.
+    /// compactions for the sake of operands alone would come again and again for nothing.
     pub fn can_fold(&self) -> bool {
         // Relaxed: a compaction too many costs time only.
         self.is_served() && !self.has_failed.load(Ordering::Relaxed)

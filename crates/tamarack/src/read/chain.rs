@@ -6,10 +6,10 @@
 //! # Cost
 //!
 //! Each operand is copied into one buffer. Whenever the buffer has doubled beyond `JOIN_BYTES`,
-//! neighbours are joined by partial merges, so that a million operands of a counter take 256 KiB; an
-//! operator without partial merges gets all of them at once, in as much memory as they take.
+//! neighbours are joined by the operator's partial form, so that a million operands of a counter
+//! take 256 KiB; an operator without one gets all of them at once, in as much memory as they take.
 //!
-//! Tests: below, against full merges of everything; `tests/suite/operands.rs`.
+//! Tests: below, against what all versions give one by one; `tests/suite/operands.rs`.
 
 use std::ops::ControlFlow;
 
@@ -22,7 +22,7 @@ const JOIN_BYTES: usize = 256 << 10;
 
 /// The order in which versions come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Order {
+pub(super) enum Arrival {
     YoungFirst,
     OldFirst,
 }
@@ -32,7 +32,7 @@ pub(super) enum Order {
 pub(super) struct Chain<'a> {
     merging: &'a Merging,
     key: &'a [u8],
-    order: Order,
+    order: Arrival,
     /// In the order in which they came.
     operands: Operands,
     /// The memory from which on they are joined.
@@ -44,7 +44,7 @@ pub(super) struct Chain<'a> {
 
 impl<'a> Chain<'a> {
     /// Creates an empty chain of `key`, whose versions come in this order.
-    pub(super) fn new(merging: &'a Merging, key: &'a [u8], order: Order) -> Self {
+    pub(super) fn new(merging: &'a Merging, key: &'a [u8], order: Arrival) -> Self {
         let operands = Operands::default();
         Self { merging, key, order, operands, join_at: JOIN_BYTES, existing: None, reserved: None }
     }
@@ -72,20 +72,20 @@ impl<'a> Chain<'a> {
             }
         }
         match self.order {
-            Order::YoungFirst => ControlFlow::Break(()),
-            Order::OldFirst => ControlFlow::Continue(()),
+            Arrival::YoungFirst => ControlFlow::Break(()),
+            Arrival::OldFirst => ControlFlow::Continue(()),
         }
     }
 
     /// Notes a put or a delete. It hides what is older.
     fn begin(&mut self, existing: Option<&[u8]>) {
         self.existing = existing.map(<[u8]>::to_vec);
-        if self.order == Order::OldFirst {
+        if self.order == Arrival::OldFirst {
             self.operands.clear();
         }
     }
 
-    /// Merges all into `out`, which is empty. Returns [`Merged::Deleted`] if there is no value.
+    /// Folds all into `out`, which is empty. Returns [`Merged::Deleted`] if there is no value.
     ///
     /// # Errors
     /// [`Error::Merge`] if they cannot be merged; [`Error::Unsupported`] if a version is of a kind
@@ -100,7 +100,7 @@ impl<'a> Chain<'a> {
             return Ok(if self.existing.is_some() { Merged::Value } else { Merged::Deleted });
         }
         let mut operands: Vec<&[u8]> = self.operands.iter().collect();
-        if self.order == Order::YoungFirst {
+        if self.order == Arrival::YoungFirst {
             operands.reverse();
         }
         self.merging.merge(self.key, self.existing.as_deref(), &operands, out)
@@ -113,8 +113,8 @@ impl<'a> Chain<'a> {
         loop {
             let before = self.operands.ends.len();
             self.join_pairs();
-            let is_little = self.operands.ends.len() > before - before / 4;
-            if is_little || self.operands.memory() <= JOIN_BYTES / 2 {
+            let after = self.operands.ends.len();
+            if after == before || after > before - before / 4 || self.operands.memory() <= JOIN_BYTES / 2 {
                 break;
             }
         }
@@ -130,8 +130,8 @@ impl<'a> Chain<'a> {
             merged.clear();
             let is_joined = operands.peek().is_some_and(|next| {
                 let (older, newer) = match self.order {
-                    Order::YoungFirst => (*next, operand),
-                    Order::OldFirst => (operand, *next),
+                    Arrival::YoungFirst => (*next, operand),
+                    Arrival::OldFirst => (operand, *next),
                 };
                 matches!(self.merging.merge_partial(self.key, older, newer, &mut merged), Ok(true))
             });
@@ -266,11 +266,11 @@ mod tests {
                 }
             }
             let merging = merging(Picky);
-            for order in [Order::YoungFirst, Order::OldFirst] {
+            for order in [Arrival::YoungFirst, Arrival::OldFirst] {
                 let mut chain = Chain::new(&merging, b"k", order);
                 let mut entries: Vec<_> =
                     versions.iter().enumerate().map(|(at, (kind, value))| entry(at, *kind, value)).collect();
-                if order == Order::YoungFirst {
+                if order == Arrival::YoungFirst {
                     entries.reverse();
                 }
                 let operands = entries.iter().take_while(|entry| chain.add(entry).is_continue()).count();
@@ -288,7 +288,7 @@ mod tests {
     #[test]
     fn a_long_chain_takes_bounded_memory() {
         let merging = merging(Add);
-        let mut chain = Chain::new(&merging, b"k", Order::YoungFirst);
+        let mut chain = Chain::new(&merging, b"k", Arrival::YoungFirst);
         let mut largest = 0;
         for at in 0..1_000_000 {
             assert!(chain.add(&entry(at, EntryKind::Merge, &3u64.to_le_bytes())).is_continue());
@@ -304,7 +304,7 @@ mod tests {
     #[test]
     fn unknown_kinds_are_refused() {
         let merging = merging(Append);
-        let mut chain = Chain::new(&merging, b"k", Order::YoungFirst);
+        let mut chain = Chain::new(&merging, b"k", Arrival::YoungFirst);
         assert!(chain.add(&entry(1, EntryKind::Merge, b"a")).is_continue());
         assert!(chain.add(&entry(0, EntryKind::ValuePointer, b"b")).is_break());
         assert!(matches!(chain.merge(&mut Vec::new()), Err(Error::Unsupported { .. })));

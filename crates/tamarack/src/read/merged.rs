@@ -12,7 +12,7 @@
 //! Cost: a search in each run that may have the key, and a [`Chain`] of what it finds; one
 //! allocation for the value. Tests: `tests/suite/operands.rs`.
 
-use super::chain::{Chain, Order};
+use super::chain::{Arrival, Chain};
 use super::value::Value;
 use crate::entry::{Entry, Query, Sequence};
 use crate::error::Result;
@@ -29,7 +29,7 @@ use crate::tree::state::State;
 #[inline(never)]
 pub(super) fn get(state: &State, merging: &Merging, query: Query<'_>, tally: &LookupTally) -> Result<Option<Value>> {
     let query = query.seeing(Sequence::ZERO);
-    let mut chain = Chain::new(merging, query.key(), Order::YoungFirst);
+    let mut chain = Chain::new(merging, query.key(), Arrival::YoungFirst);
     let mut visit = |entry: Entry<'_>| chain.add(&entry);
     let is_complete = state.memtables().any(|memtable| memtable.get(query, &mut visit).is_break());
     if !is_complete {

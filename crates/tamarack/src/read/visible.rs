@@ -45,7 +45,7 @@ use crate::error::Result;
 use crate::format::key_range::KeyRange;
 use crate::merge::Source;
 use crate::operator::{Merged, Merging};
-use crate::read::chain::{Chain, Order, reserved};
+use crate::read::chain::{Arrival, Chain, reserved};
 
 /// After this many versions of one key a seek is taken to cost less than further steps: a seek
 /// costs a search in every merged source, a step costs one source little. A key that is overwritten
@@ -237,7 +237,7 @@ impl<S: Source> VisibleCursor<S> {
         if kind != EntryKind::Merge {
             return Err(reserved(&self.merging, kind));
         }
-        let mut chain = Chain::new(&self.merging, &self.key, Order::YoungFirst);
+        let mut chain = Chain::new(&self.merging, &self.key, Arrival::YoungFirst);
         while let Some(entry) = self.source.entry()
             && same_key(entry.key, &self.key)
             && chain.add(&entry).is_continue()
@@ -254,7 +254,7 @@ impl<S: Source> VisibleCursor<S> {
     #[cold]
     #[inline(never)]
     fn merge_backward(&mut self, existing: Option<Vec<u8>>) -> Result<bool> {
-        let mut chain = Chain::new(&self.merging, &self.key, Order::OldFirst).above(existing);
+        let mut chain = Chain::new(&self.merging, &self.key, Arrival::OldFirst).above(existing);
         while let Some(entry) = self.source.entry()
             && same_key(entry.key, &self.key)
         {

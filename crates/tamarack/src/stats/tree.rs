@@ -131,8 +131,8 @@ statistics! {
         /// Tombstones among them.
         tombstones: u64, "tombstones";
 
-        /// Merge operands among them. Compactions make them values once no snapshot needs them; many
-        /// that stay are a sign of an operator that is missing, fails, or has no partial merges.
+        /// Merge operands among them. Compactions make them values once no snapshot needs them;
+        /// many that stay are a sign of an operator that is missing, fails, or has no partial form.
         merge_operands: u64, "merge operands";
 
         /// Raw bytes of the entries.
