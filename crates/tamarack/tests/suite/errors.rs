@@ -120,13 +120,15 @@ fn conflict() -> Error {
     transaction.commit().expect_err("what it has read was changed")
 }
 
-/// Figures of a device that another version has stored.
+/// A value that cannot be added to.
 fn no_number() -> Error {
     let db = simulated().1.merge_operator(Arc::new(tamarack::operators::Add)).open(DIR).expect("memory");
-    db.merge("oak", "one").expect("memory");
+    db.put("oak", "one").expect("memory");
+    db.merge("oak", 1u64.to_le_bytes()).expect("memory");
     db.get("oak").expect_err("not eight bytes")
 }
 
+/// Figures of a device that another version has stored.
 fn newer() -> Error {
     let (env, options) = simulated();
     drop(options.open(DIR).expect("it is new"));
