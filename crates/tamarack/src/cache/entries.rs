@@ -64,6 +64,12 @@ impl EntryTable {
         entries.insert(name, kept).map(|replaced| replaced.entry.memory_bytes())
     }
 
+    /// The names of the entries that are `wanted`, of those that are there all the time.
+    pub(super) fn names_of(&self, wanted: impl Fn(&CachedEntry) -> bool) -> Vec<u64> {
+        let entries = self.0.pin();
+        entries.iter().filter(|(_, kept)| wanted(&kept.entry)).map(|(name, _)| *name).collect()
+    }
+
     /// Removes an entry. Returns its memory in bytes. The caller has the lock of the cache.
     pub(super) fn remove(&self, name: u64) -> Option<usize> {
         self.0.pin().remove(&name).map(|kept| kept.entry.memory_bytes())
