@@ -328,13 +328,10 @@ impl<'a> Generator<'a> {
     fn operation_of(&mut self, kind: Kind) -> Operation {
         let snapshot = |generator: &Self| Reader::Snapshot(generator.slot());
         match kind {
-            Kind::Put => Operation::Write {
-                writes: vec![Write { key: self.key(), value: Some(self.value()) }],
-                level: Level::Usual,
-            },
-            Kind::Delete => {
-                Operation::Write { writes: vec![Write { key: self.key(), value: None }], level: Level::Usual }
+            Kind::Put => {
+                Operation::Write { writes: vec![Write::of(self.key(), Some(self.value()))], level: Level::Usual }
             }
+            Kind::Delete => Operation::Write { writes: vec![self.delete()], level: Level::Usual },
             Kind::Write => {
                 // One write alone would be a put or a delete.
                 let count = [0, 2, 3, 5][self.random.below(4) as usize];
@@ -475,12 +472,23 @@ impl<'a> Generator<'a> {
         let mut keys: Vec<_> = (0..count).map(|_| self.key()).collect();
         keys.sort();
         keys.dedup();
-        keys.into_iter().map(|key| Write { key, value: Some(self.value()) }).collect()
+        keys.into_iter().map(|key| Write::of(key, Some(self.value()))).collect()
     }
 
     fn write(&mut self) -> Write {
-        let value = (self.random.below(100) >= self.deletes).then(|| self.value());
-        Write { key: self.key(), value }
+        if self.random.below(100) < self.deletes {
+            return self.delete();
+        }
+        Write::of(self.key(), Some(self.value()))
+    }
+
+    /// A delete of a key or, one in six, of a range.
+    fn delete(&mut self) -> Write {
+        let to = (self.random.below(6) == 0).then(|| {
+            let has_end = self.random.below(8) > 0;
+            if has_end { self.key() } else { Vec::new() }
+        });
+        Write { to, ..Write::of(self.key(), None) }
     }
 
     fn value(&mut self) -> Vec<u8> {

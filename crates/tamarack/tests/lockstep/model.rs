@@ -201,10 +201,14 @@ impl Model {
 /// Carries out writes in order.
 fn apply(state: &mut KeyValues, writes: &[Write]) {
     for write in writes {
-        match &write.value {
-            Some(value) => state.insert(write.key.as_slice().into(), value.as_slice().into()),
-            None => state.remove(write.key.as_slice()),
-        };
+        match (&write.value, write.range()) {
+            (Some(value), _) => drop(state.insert(write.key.as_slice().into(), value.as_slice().into())),
+            (None, Some((start, end))) => {
+                let deleted = pairs(state, &Range::Bounds(start, end));
+                deleted.iter().for_each(|(key, _)| drop(state.remove(key)));
+            }
+            (None, None) => drop(state.remove(write.key.as_slice())),
+        }
     }
 }
 

@@ -172,6 +172,22 @@ pub(crate) enum Operation {
 pub(crate) struct Write {
     pub(crate) key: Vec<u8>,
     pub(crate) value: Option<Vec<u8>>,
+    /// The end of a range delete, which begins at the key; empty for no end.
+    pub(crate) to: Option<Vec<u8>>,
+}
+
+impl Write {
+    /// A put of this value, or a delete.
+    pub(crate) fn of(key: Vec<u8>, value: Option<Vec<u8>>) -> Self {
+        Self { key, value, to: None }
+    }
+
+    /// The bounds of a range delete.
+    pub(crate) fn range(&self) -> Option<(Bound<Vec<u8>>, Bound<Vec<u8>>)> {
+        let to = self.to.as_ref()?;
+        let end = if to.is_empty() { Bound::Unbounded } else { Bound::Excluded(to.clone()) };
+        Some((Bound::Included(self.key.clone()), end))
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -326,9 +342,10 @@ impl fmt::Display for Operation {
 }
 
 fn fmt_writes(f: &mut fmt::Formatter<'_>, writes: &[Write]) -> fmt::Result {
-    writes.iter().try_for_each(|write| match &write.value {
-        Some(value) => write!(f, " put {} {}", Quoted(&write.key), Quoted(value)),
-        None => write!(f, " delete {}", Quoted(&write.key)),
+    writes.iter().try_for_each(|write| match (&write.value, &write.to) {
+        (Some(value), _) => write!(f, " put {} {}", Quoted(&write.key), Quoted(value)),
+        (None, Some(to)) => write!(f, " delete-range {} {}", Quoted(&write.key), Quoted(to)),
+        (None, None) => write!(f, " delete {}", Quoted(&write.key)),
     })
 }
 
@@ -518,8 +535,9 @@ impl<'a> Words<'a> {
         let mut writes = Vec::new();
         while !self.rest.is_empty() {
             writes.push(match self.word()? {
-                "put" => Write { key: self.bytes()?, value: Some(self.bytes()?) },
-                "delete" => Write { key: self.bytes()?, value: None },
+                "put" => Write::of(self.bytes()?, Some(self.bytes()?)),
+                "delete" => Write::of(self.bytes()?, None),
+                "delete-range" => Write { key: self.bytes()?, value: None, to: Some(self.bytes()?) },
                 _ => return None,
             });
         }

@@ -233,9 +233,11 @@ fn fewer(writes: &[Write]) -> impl Iterator<Item = Vec<Write>> {
 }
 
 fn simpler_writes(write: &Write) -> Vec<Write> {
-    let mut found: Vec<_> = simpler_key(&write.key).map(|key| Write { key, value: write.value.clone() }).collect();
+    let mut found: Vec<_> = simpler_key(&write.key).map(|key| Write { key, ..write.clone() }).collect();
+    let ends = write.to.iter().flat_map(|to| simpler_key(to));
+    found.extend(ends.map(|to| Write { to: Some(to), ..write.clone() }));
     let long = write.value.as_ref().filter(|value| value.len() > 8);
-    found.extend(long.map(|value| Write { key: write.key.clone(), value: Some(value[..value.len() / 2].to_vec()) }));
+    found.extend(long.map(|value| Write::of(write.key.clone(), Some(value[..value.len() / 2].to_vec()))));
     found
 }
 

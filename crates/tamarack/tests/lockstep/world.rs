@@ -369,15 +369,20 @@ impl World {
 
     fn commit(&self, writes: &[Write], level: Level) -> Result<()> {
         match (writes, level) {
-            ([Write { key, value: Some(value) }], Level::Usual) => return self.db().put(key, value),
-            ([Write { key, value: None }], Level::Usual) => return self.db().delete(key),
+            ([Write { key, value: Some(value), .. }], Level::Usual) => return self.db().put(key, value),
+            ([Write { key, value: None, to: None }], Level::Usual) => return self.db().delete(key),
+            ([write], Level::Usual) => {
+                let range = write.range().expect("what is no put and no delete deletes a range");
+                return self.db().delete_range(range);
+            }
             _ => {}
         }
         let mut batch = Batch::new();
         for write in writes {
-            match &write.value {
-                Some(value) => batch.put(&write.key, value),
-                None => batch.delete(&write.key),
+            match (&write.value, write.range()) {
+                (Some(value), _) => batch.put(&write.key, value),
+                (None, Some(range)) => batch.delete_range(range),
+                (None, None) => batch.delete(&write.key),
             };
         }
         if level == Level::Usual { self.db().write(&batch) } else { self.db().write_with(&batch, durability(level)) }
@@ -440,7 +445,7 @@ impl World {
     pub(crate) fn open_ingest(&mut self, slot: u8, writes: &[Write]) -> Result<()> {
         self.ingests.remove(&slot);
         let mut ingest = self.db().ingest()?;
-        for Write { key, value } in writes {
+        for Write { key, value, .. } in writes {
             ingest.put(key, value.as_ref().expect("only puts are ingested"))?;
         }
         self.ingests.insert(slot, ingest);

@@ -41,6 +41,7 @@ mod measure;
 mod model;
 mod observed;
 mod operands;
+mod range_deletes;
 mod rates;
 mod read_only;
 mod reads;
