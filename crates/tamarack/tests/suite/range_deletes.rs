@@ -75,12 +75,6 @@ fn a_range_delete_that_hides_younger_entries_is_noticed() {
 }
 
 #[cfg(debug_assertions)]
-#[test]
-fn a_cached_entry_that_outlasts_its_range_delete_is_noticed() {
-    is_noticed(Mistake::CachedThroughRangeDelete);
-}
-
-#[cfg(debug_assertions)]
 fn is_noticed(mistake: Mistake) {
     let wrong = |seed: &u64| mistake::with(mistake, || history(*seed)).expect("memory does not fail").is_err();
     let seed = (0..HISTORIES_MAX).find(wrong);
