@@ -45,6 +45,10 @@ pub enum Mistake {
     CachedThroughFlush,
     /// An ingest leaves older versions of its keys in the cache.
     CachedThroughIngest,
+    /// A search of the table of cached entries does not notice that the table has grown.
+    CacheGrowthUnnoticed,
+    /// A cached entry is taken from its old place before it is in its new one.
+    CachedEntryTakenFirst,
     /// A lookup in the filter over the whole tree does not notice that an entry has moved.
     FilterMoveUnnoticed,
     /// An entry of that filter that moves is deleted before its copy is written.

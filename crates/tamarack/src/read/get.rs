@@ -181,7 +181,7 @@ pub(super) fn fold_memory<'a>(
 #[inline(never)]
 fn fold_cached<'a>(state: &State, query: Query<'_>, tally: &LookupTally, visit: Visit<'_>) -> Option<Decided<'a>> {
     let cached = cache_of(state).entry(&query)?;
-    let Some(entry) = cached.entry() else {
+    let Some(entry) = cached.read().entry() else {
         tally.cached_entry();
         return Some(Decided::Absent);
     };

@@ -58,6 +58,7 @@ fn the_account_is_right_and_the_budget_is_kept() -> Result<()> {
     let budget_bytes = number_from("TAMARACK_MIB", 8) * MIB;
     let scenarios = [
         ordinary_entries,
+        cached_entries,
         huge_values,
         tiny_entries,
         deletes,
@@ -112,6 +113,30 @@ fn ordinary_entries(budget_bytes: u64) -> Result<()> {
     assert!(memory.cache_bytes > 2 * budget_bytes / 5, "the cache takes what is left: {memory:?}");
     scene.fill(0..entries, 200)?;
     scene.compare("written again");
+    scene.close(0)
+}
+
+/// Single entries that come into the cache and leave it, at many moments: whatever its table is in
+/// the middle of, it is charged, and what has left is freed.
+fn cached_entries(budget_bytes: u64) -> Result<()> {
+    let mut scene = Scene::open("entries", budget_bytes, |advanced| advanced)?;
+    let noise = noise(300);
+    // About one in each block is hot, so that entries are worth more than blocks.
+    let hot = budget_bytes / 500;
+    for number in 0..20 * hot {
+        scene.db().put(number.to_be_bytes(), &noise[number as usize % 64..][..200])?;
+    }
+    scene.settle()?;
+    let random = Random::new(5);
+    let mut most = 0;
+    for _ in 0..60 {
+        for _ in 0..hot / 10 {
+            assert!(scene.db().get((20 * random.below(hot)).to_be_bytes())?.is_some());
+        }
+        scene.compare("read");
+        most = most.max(scene.db().stats().cache_entry_bytes);
+    }
+    assert!(most > budget_bytes / 4, "at most {most} bytes of cached entries");
     scene.close(0)
 }
 

@@ -1,0 +1,142 @@
+//! Tests: the table is a map, whatever is inserted and removed, and takes the memory that it says;
+//! what is removed is freed; an entry that stays is found while others come and go.
+
+use std::collections::HashMap;
+
+use tamarack_env::sync::atomic::AtomicBool;
+use tamarack_testing::{Random, seeds};
+
+use super::*;
+use crate::entry::{Entry, EntryKind, Sequence};
+
+fn entry(name: u64, value: u64) -> CachedEntry {
+    let entry = Entry { key: b"key", sequence: Sequence(1), kind: EntryKind::Put, value: &value.to_le_bytes() };
+    CachedEntry::new(name, &entry, Sequence(1))
+}
+
+/// Names of which many have the same home, or the same tag.
+fn name(random: &mut Random, names: u64) -> u64 {
+    let name = random.below(names);
+    match name % 3 {
+        0 => name,
+        1 => name.wrapping_mul(0x9E37_79B9_7F4A_7C15),
+        _ => name << 40,
+    }
+}
+
+#[test]
+fn the_table_is_a_map() {
+    for seed in seeds(30) {
+        let mut random = Random::new(seed);
+        let names = [3, 100, 5000][random.below(3) as usize];
+        let (table, mut writer) = (EntryTable::new(), TableWriter::default());
+        let mut model: HashMap<u64, (u64, u8)> = HashMap::new();
+        for step in 0..20_000 {
+            let name = name(&mut random, names);
+            // Grows at first, and shrinks at the end.
+            match random.below(if step < 10_000 { 4 } else { 12 }) {
+                0 => {
+                    let found = table.get(name);
+                    let value =
+                        |found: &FoundEntry| u64::from_le_bytes(*found.read().value().first_chunk().expect("8"));
+                    let is = model.get_mut(&name).map(|(value, uses)| {
+                        *uses = (*uses + 1).min(3);
+                        *value
+                    });
+                    assert_eq!(found.as_ref().map(value), is, "seed {seed}, step {step}");
+                }
+                1 | 2 => {
+                    let uses = model.get(&name).map_or(0, |&(_, uses)| uses);
+                    let before = model.insert(name, (step, uses));
+                    let replaced = table.insert(&mut writer, entry(name, step));
+                    assert_eq!(replaced.is_some(), before.is_some());
+                }
+                3 if model.contains_key(&name) => {
+                    let uses = table.uses(name, |uses| uses / 2);
+                    let is = &mut model.get_mut(&name).expect("it has it").1;
+                    assert_eq!(uses, *is, "seed {seed}, step {step}");
+                    *is /= 2;
+                }
+                _ => {
+                    let removed = table.remove(&mut writer, name);
+                    assert_eq!(removed.is_some(), model.remove(&name).is_some(), "seed {seed}, step {step}");
+                }
+            }
+            assert_eq!(writer.entries, model.len() as u64);
+        }
+        assert!(model.keys().all(|&name| table.has(name)));
+        assert!(model.keys().all(|&name| table.remove(&mut writer, name).is_some()));
+        assert_eq!((writer.entries, writer.empty.len() as u32), (0, writer.further), "all buckets were given back");
+    }
+}
+
+/// Entries that are removed are freed at once, also while the table grows.
+#[test]
+fn what_is_removed_is_freed() {
+    let (table, mut writer) = (EntryTable::new(), TableWriter::default());
+    let mut random = Random::new(1);
+    let mut there = Vec::new();
+    for _ in 0..20_000 {
+        let name = random.next();
+        let entry = entry(name, 0);
+        table.insert(&mut writer, entry.clone());
+        there.push(entry);
+        // Of three that are inserted, one goes.
+        if there.len() % 3 == 0 {
+            let entry = there.swap_remove(random.below(there.len() as u64) as usize);
+            let entry = entry.into_stored();
+            assert_eq!(Stored::strong_count(&entry), 2, "the table's and ours");
+            assert!(table.remove(&mut writer, ReadEntry::of(&entry).name()).is_some());
+            assert_eq!(Stored::strong_count(&entry), 1, "ours");
+        }
+    }
+}
+
+/// The table takes about what the module's documentation says for each entry, with names as
+/// they are.
+#[test]
+fn the_table_is_small() {
+    let (table, mut writer) = (EntryTable::new(), TableWriter::default());
+    let mut random = Random::new(7);
+    for entries in 1..=200_000_u64 {
+        table.insert(&mut writer, entry(random.next(), 0));
+        if entries.is_power_of_two() && entries > 8192 || entries % 50_000 == 0 {
+            let each = (table.memory_bytes() + writer.memory_bytes()) as f64 / entries as f64;
+            assert!((20.0..30.0).contains(&each), "{each} bytes for each of {entries} entries");
+        }
+    }
+}
+
+/// While one thread changes the table, others find all that stays.
+#[test]
+fn what_stays_is_always_found() {
+    let rounds = if cfg!(miri) { 60 } else { 30_000 };
+    let (table, mut writer) = (EntryTable::new(), TableWriter::default());
+    let staying: Vec<u64> = (0..20).map(|name| Random::new(name).next()).collect();
+    assert!(staying.iter().all(|&name| table.insert(&mut writer, entry(name, name)).is_none()));
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !is_done.load(Ordering::Relaxed) {
+                    for &name in &staying {
+                        let found = table.get(name).expect("it stays");
+                        assert_eq!((found.read().name(), found.read().key()), (name, &b"key"[..]));
+                    }
+                }
+            });
+        }
+        let mut random = Random::new(99);
+        let mut others = Vec::new();
+        for round in 0..rounds {
+            let name = random.next();
+            table.insert(&mut writer, entry(name, 0));
+            table.insert(&mut writer, entry(staying[round % staying.len()], round as u64));
+            others.push(name);
+            if round % 2 == 0 {
+                table.remove(&mut writer, others.swap_remove(random.below(others.len() as u64) as usize));
+            }
+        }
+        is_done.store(true, Ordering::Relaxed);
+    });
+}
