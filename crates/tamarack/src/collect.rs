@@ -151,6 +151,7 @@ impl RunStats {
             Self {
                 entries: sum.entries + slice.entries(),
                 tombstones: sum.tombstones + slice.share_of(meta.tombstones),
+                merge_operands: sum.merge_operands + slice.share_of(meta.merge_operands()),
                 raw_bytes: sum.raw_bytes + slice.share_of(meta.raw_bytes),
                 file_bytes: sum.file_bytes + slice.share_of(meta.file_bytes),
                 filter_bits: sum.filter_bits + slice.share_of(slice.table().filter().1),

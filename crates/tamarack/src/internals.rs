@@ -10,6 +10,7 @@ pub use crate::journal::{Profile, Record as JournalRecord, RecordScan};
 pub use crate::memory::Budget;
 pub use crate::memtable::Memtable;
 pub use crate::merge::{MergedSource, Retain, Source};
+pub use crate::operator::Merging;
 pub use crate::options::Row;
 pub use crate::repair::Salvage;
 pub use crate::table::{ReadPolicy, Table, TableBuilder, TableCursor, TableSettings, TableStorage};

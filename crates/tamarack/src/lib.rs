@@ -88,6 +88,7 @@
 //! | `format` | bytes to values and back: `tamarack-format` |
 //! | `events` | events, delivered to a listener |
 //! | `step`, `stats` | names of the steps that change storage; statistics |
+//! | `operator` | [`MergeOperator`]: merge operators, and ready-made ones ([`operators`]) |
 //! | `memory`, `entry`, `error` | the account of memory; entries; the error type |
 //! | `internals` | parts of the engine for tests and tools, behind a feature |
 //! | `measure` | for benchmarks, behind a feature: times of a lookup's parts |
@@ -145,6 +146,14 @@ mod mistake;
 #[doc(hidden)]
 pub mod mistake;
 mod open;
+mod operator;
+pub mod operators {
+    //! The ready-made merge operators, for
+    //! [`Options::merge_operator`](crate::Options::merge_operator).
+
+    pub use crate::operator::check_laws;
+    pub use crate::operator::ready::{Add, Append, Max, Min, SetUnion};
+}
 mod options;
 pub mod policy {
     //! Compaction policies as values, to be built and matched on: [`Policy`].
@@ -186,6 +195,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use events::{EVENTS_MAX, Event, Listener};
 pub use ingest::{Ingest, IngestReport};
 pub use journal::Dropped;
+pub use operator::{MergeFailure, MergeOperator, Merged};
 pub use options::{AdvancedOptions, MEMORY_BYTES_MIN, Options};
 pub use policy::Policy;
 pub use read::{KeyBounds, Scan, Snapshot, Value};

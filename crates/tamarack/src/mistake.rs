@@ -76,6 +76,10 @@ pub enum Mistake {
     JoinedBesideRun,
     /// A transaction commits although notes were forgotten that it had not been compared with.
     ForgottenOverlooked,
+    /// A partial merge of two operands loses the older one.
+    OperandLost,
+    /// Operands are merged although a snapshot sees only the older ones.
+    OperandUnderSnapshot,
     /// The controller chooses designs at random, and all the time. No answer may depend on it.
     DesignsAtRandom,
 }

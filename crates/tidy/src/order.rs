@@ -111,6 +111,7 @@ const LAYERS: &[Layer] = &[
             "stats",
             "memory",
             "admission",
+            "operator",
             "entry",
             "error",
             "measure",

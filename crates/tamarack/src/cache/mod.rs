@@ -107,7 +107,7 @@ use self::neighbours::Neighbours;
 use self::queues::{Home, Item, Queues};
 use self::regions::Regions;
 use self::usage::{Kind, Usage};
-use crate::entry::{Entry, Query, Sequence};
+use crate::entry::{Entry, EntryKind, Query, Sequence};
 use crate::format::SharedBlock;
 use crate::format::fences::Fences;
 use crate::format::meta::TableId;
@@ -303,17 +303,19 @@ impl BlockCache {
         let name = entry_name(Digest::of(entry.key));
         let bytes = CachedEntry::memory_bytes_of(entry) as u64;
         let is_cached = self.entries.has(name);
-        let is_wanted = is_hot && 2 * bytes <= USUAL_BLOCK_BYTES && !self.holds_all();
+        // An operand needs what is below it, so it answers nobody.
+        let answers = entry.kind != EntryKind::Merge;
+        let is_wanted = is_hot && answers && 2 * bytes <= USUAL_BLOCK_BYTES && !self.holds_all();
         if !(is_cached || is_wanted) || mistake::is_planted(Mistake::CachedThroughFlush) {
             return;
         }
         let copy = CachedEntry::new(name, entry, last);
         let order = self.order.lock();
         // The capacity may just have changed, and the older entry may have been evicted.
-        if self.may_hold(bytes) && (is_wanted || self.entries.has(name)) {
+        if answers && self.may_hold(bytes) && (is_wanted || self.entries.has(name)) {
             self.put_entry(order, copy);
         } else if self.entries.has(name) {
-            // What is too large must not leave the older one behind.
+            // What is too large, or answers nobody, must not leave the older one behind.
             self.put_entry(order, CachedEntry::unknown(name));
         }
     }
@@ -391,7 +393,9 @@ impl BlockCache {
         found: Option<Entry<'_>>,
     ) {
         let is_wanted = self.neighbours.other_was_wanted(lower.name_of(at), query.digest()) || self.holds_all();
-        let is_small = found.is_none_or(|entry| 2 * CachedEntry::memory_bytes_of(&entry) <= block.memory_bytes());
+        let is_small = found.is_none_or(|entry| {
+            entry.kind != EntryKind::Merge && 2 * CachedEntry::memory_bytes_of(&entry) <= block.memory_bytes()
+        });
         if is_wanted || !is_small || !self.admits(query.seen()) {
             self.insert(lower, at, block.clone());
         } else if let Some(entry) = found {
@@ -411,9 +415,11 @@ impl BlockCache {
     }
 
     /// Returns true if a lookup that has `seen` so much sees all that is in the tables, and all
-    /// that flushes and ingests in progress add to them.
+    /// that flushes and ingests in progress add to them. One that has seen nothing looks for the
+    /// versions below a merge operand, which are not the youngest.
     fn admits(&self, seen: Sequence) -> bool {
-        seen.0 >= self.begun.load(Ordering::Relaxed) || mistake::is_planted(Mistake::CachedFromThePast)
+        seen != Sequence::ZERO && seen.0 >= self.begun.load(Ordering::Relaxed)
+            || mistake::is_planted(Mistake::CachedFromThePast)
     }
 
     /// Inserts an entry or replaces the one of its name. A lookup found it that has `seen` so much.

@@ -300,7 +300,7 @@ impl CommitQueue {
         durability: Durability,
         mut validation: Option<&mut Validation<'_>>,
     ) -> Result<()> {
-        write.check(self.settings.write_bytes_max)?;
+        self.check(&write)?;
         self.database.health.check_running()?;
         if write.entries() == 0 {
             // Nothing to write; earlier writes still get the requested durability.
@@ -352,8 +352,13 @@ impl CommitQueue {
         self.settings.write_bytes_max.min(VALUE_BYTES_MAX)
     }
 
-    /// Returns an error if a key, a value or the batch is too large.
+    /// Returns an error if a key, a value or the batch is too large, or if it has a merge operand
+    /// that nothing could merge.
+    #[inline]
     pub fn check(&self, write: &Write<'_>) -> Result<()> {
+        if write.has_operands() {
+            write.check_operands(&self.tree.merging)?;
+        }
         write.check(self.settings.write_bytes_max)
     }
 

@@ -40,6 +40,7 @@ mod limits;
 mod measure;
 mod model;
 mod observed;
+mod operands;
 mod rates;
 mod read_only;
 mod reads;
