@@ -203,8 +203,9 @@ pub use repair::{Lost, RepairReport, Replaced, VerifyReport};
 pub use stats::{
     DecisionStats, DiskStats, Figure, JobStats, LOOKUPS_PER_SAMPLE, LatencyStats, LevelStats, LookupCounts,
     MemoryStats, MemtableStats, Percentiles, ReadStats, ReaderStats, RunLookups, RunStats, ScanCounts, SpaceStats,
-    Statistic, Stats,
+    Statistic, Stats, WRITES_PER_SAMPLE,
 };
+pub use tamarack_env::histogram::Histogram;
 pub use tamarack_env::{Env, MemoryEnv};
 pub use tamarack_format::block::Compression;
 pub use tamarack_model::device::{Device, DeviceError, ProbeSeconds};

@@ -14,6 +14,7 @@ mod resources;
 mod samples;
 mod statistics;
 mod tree;
+mod writes;
 
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ use tamarack_env::sync::atomic::{AtomicU64, Ordering};
 use tamarack_env::sync::{Mutex, Rank};
 
 pub use database::{Counters, Stats};
-pub(crate) use latency::LookupKind;
+pub(crate) use latency::LatencyKind;
 pub use latency::{LatencyStats, Percentiles};
 pub(crate) use lookups::{LookupCounters, THREAD_SLOTS};
 pub use lookups::{LookupCounts, LookupTally, ScanCounts};
@@ -32,6 +33,8 @@ pub use samples::{LOOKUPS_PER_SAMPLE, RunLookups};
 pub(crate) use samples::{TableSamples, sampled_lately};
 pub use statistics::{Figure, Statistic};
 pub use tree::{DecisionStats, JobStats, LevelStats, MemtableStats, RunStats, SpaceStats};
+pub use writes::WRITES_PER_SAMPLE;
+pub(crate) use writes::{WriteCountdown, WriteSampler};
 
 /// Counter that only grows.
 #[derive(Debug, Default)]

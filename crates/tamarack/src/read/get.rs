@@ -15,7 +15,7 @@ use crate::memtable::Memtable;
 use crate::operator::Merging;
 use crate::read::value::Value;
 use crate::read::{chain, merged};
-use crate::stats::{LookupCounters, LookupKind, LookupTally};
+use crate::stats::{LatencyKind, LookupCounters, LookupTally};
 use crate::tree::filters::{Candidate, Filters};
 use crate::tree::run::Run;
 use crate::tree::state::State;
@@ -264,9 +264,9 @@ impl SampledLookup {
     ) {
         let has_read = tally.counts().data_blocks_read > self.data_blocks_read;
         let kind = match decided {
-            Decided::Nothing | Decided::Absent => LookupKind::NotFound,
-            Decided::Run(_) if has_read => LookupKind::FoundByReads,
-            Decided::Run(_) | Decided::Memory => LookupKind::FoundInMemory,
+            Decided::Nothing | Decided::Absent => LatencyKind::NotFound,
+            Decided::Run(_) if has_read => LatencyKind::FoundByReads,
+            Decided::Run(_) | Decided::Memory => LatencyKind::FoundInMemory,
         };
         counters.note_latency(kind, self.began);
         counters.note_sampled();

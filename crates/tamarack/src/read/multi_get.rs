@@ -38,7 +38,7 @@ use crate::cache::Holder;
 use crate::entry::{Entry, EntryKind, Query};
 use crate::error::Result;
 use crate::operator::Merging;
-use crate::stats::{LookupCounters, LookupCounts, LookupKind, Reader};
+use crate::stats::{LatencyKind, LookupCounters, LookupCounts, Reader};
 use crate::table::{Approach, BlockName, Blocks, Lacking, SearchProgress};
 use crate::tree::filters::{Candidate, Candidates, Filters};
 use crate::tree::run::Run;
@@ -78,7 +78,7 @@ pub fn multi_get(
     lookups.blocks.tally.begin(queries.len() as u64);
     lookups.carry_out();
     if let Some(began) = began {
-        counters.note_latency(LookupKind::MultiGet, began);
+        counters.note_latency(LatencyKind::MultiGet, began);
     }
     counters.add(&LookupCounts { zero_result: lookups.zero_result, ..lookups.blocks.tally.counts() });
     lookups.outcome?;

@@ -83,7 +83,7 @@ statistics! {
         runs: Vec<RunStats>;
 
         /// Raw bytes that flushes, compactions and ingests wrote into this level since opening.
-        written_raw_bytes: u64, "raw bytes";
+        written_raw_bytes: u64, "raw bytes", counter;
     }
 }
 
