@@ -29,6 +29,7 @@
 //! | `lz4` | yes | block compression with LZ4, in pure Rust |
 //! | `zstd` | no | block compression with Zstandard: smaller, slower; needs a C compiler |
 //! | `bytes` | no | values become `bytes::Bytes` without a copy |
+//! | `metrics` | no | statistics in the OpenMetrics text format: `Stats::to_openmetrics` |
 //! | `measure` | no | for benchmarks: lookups report the time of their parts |
 //! | `fuzzing`, `internals` | no | parts of the engine, for this repository's tests and tools |
 //! | `planted-mistakes` | no | for tests: mistakes that others must notice |
@@ -200,6 +201,8 @@ pub use options::{AdvancedOptions, MEMORY_BYTES_MIN, Options};
 pub use policy::Policy;
 pub use read::{KeyBounds, Scan, Snapshot, Value};
 pub use repair::{Lost, RepairReport, Replaced, VerifyReport};
+#[cfg(feature = "metrics")]
+pub use stats::{OPENMETRICS_CONTENT_TYPE, openmetrics};
 pub use stats::{
     DecisionStats, DiskStats, Figure, JobStats, LOOKUPS_PER_SAMPLE, LatencyStats, LevelStats, LookupCounts,
     MemoryStats, MemtableStats, Percentiles, ReadStats, ReaderStats, RunLookups, RunStats, ScanCounts, SpaceStats,

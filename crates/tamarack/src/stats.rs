@@ -9,6 +9,8 @@ mod idle;
 mod latency;
 mod lookups;
 mod number;
+#[cfg(feature = "metrics")]
+mod openmetrics;
 mod reads;
 mod resources;
 mod samples;
@@ -26,6 +28,10 @@ pub(crate) use latency::LatencyKind;
 pub use latency::{LatencyStats, Percentiles};
 pub(crate) use lookups::{LookupCounters, THREAD_SLOTS};
 pub use lookups::{LookupCounts, LookupTally, ScanCounts};
+#[cfg(all(feature = "metrics", feature = "internals"))]
+pub use openmetrics::openmetrics_name;
+#[cfg(feature = "metrics")]
+pub use openmetrics::{OPENMETRICS_CONTENT_TYPE, openmetrics};
 pub(crate) use reads::{ReadCounters, Reader, ReaderCounters};
 pub use reads::{ReadStats, ReaderStats};
 pub use resources::{DiskStats, MemoryStats};
