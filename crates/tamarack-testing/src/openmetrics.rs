@@ -39,13 +39,16 @@ pub struct ParsedFamily {
     pub samples: Vec<ParsedSample>,
 }
 
+/// Names of labels with their values.
+type LabelPairs = Vec<(String, String)>;
+
 /// A sample.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ParsedSample {
     /// What follows the family's name, such as `_total`.
     pub suffix: String,
     /// Names and unescaped values, in their order.
-    pub labels: Vec<(String, String)>,
+    pub labels: LabelPairs,
     /// The value.
     pub value: f64,
 }
@@ -173,8 +176,8 @@ fn add_sample(families: &mut [ParsedFamily], line: &str) -> Result<(), String> {
 }
 
 /// The labels at the beginning of `text`, which may have none, and what follows.
-fn labels(text: &str) -> Result<(Vec<(String, String)>, &str), String> {
-    let mut labels: Vec<(String, String)> = Vec::new();
+fn labels(text: &str) -> Result<(LabelPairs, &str), String> {
+    let mut labels = LabelPairs::new();
     let Some(mut rest) = text.strip_prefix('{') else { return Ok((labels, text)) };
     if let Some(rest) = rest.strip_prefix('}') {
         return Ok((labels, rest));

@@ -201,13 +201,13 @@ pub use options::{AdvancedOptions, MEMORY_BYTES_MIN, Options};
 pub use policy::Policy;
 pub use read::{KeyBounds, Scan, Snapshot, Value};
 pub use repair::{Lost, RepairReport, Replaced, VerifyReport};
-#[cfg(feature = "metrics")]
-pub use stats::{OPENMETRICS_CONTENT_TYPE, openmetrics};
 pub use stats::{
     DecisionStats, DiskStats, Figure, JobStats, LOOKUPS_PER_SAMPLE, LatencyStats, LevelStats, LookupCounts,
     MemoryStats, MemtableStats, Percentiles, ReadStats, ReaderStats, RunLookups, RunStats, ScanCounts, SpaceStats,
     Statistic, Stats, WRITES_PER_SAMPLE,
 };
+#[cfg(feature = "metrics")]
+pub use stats::{OPENMETRICS_CONTENT_TYPE, openmetrics};
 pub use tamarack_env::histogram::Histogram;
 pub use tamarack_env::{Env, MemoryEnv};
 pub use tamarack_format::block::Compression;

@@ -74,10 +74,13 @@ pub(super) enum SampleValue {
     Latencies(Histogram),
 }
 
+/// Labels and value.
+type Sample = (Vec<Label>, SampleValue);
+
 /// Metric families in the order in which they were declared.
 #[derive(Default)]
 pub(super) struct Exposition {
-    families: Vec<(MetricFamily, Vec<(Vec<Label>, SampleValue)>)>,
+    families: Vec<(MetricFamily, Vec<Sample>)>,
     /// Places of the families by name.
     places: BTreeMap<String, usize>,
 }
@@ -97,7 +100,7 @@ impl Exposition {
         }
     }
 
-    fn samples_of(&mut self, family: MetricFamily) -> &mut Vec<(Vec<Label>, SampleValue)> {
+    fn samples_of(&mut self, family: MetricFamily) -> &mut Vec<Sample> {
         let place = *self.places.entry(family.name.clone()).or_insert(self.families.len());
         if place == self.families.len() {
             self.families.push((family, Vec::new()));
