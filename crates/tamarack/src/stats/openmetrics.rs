@@ -13,7 +13,7 @@
 //! exposed. Percentiles are not: histograms can be added, and percentiles of them computed, by who
 //! reads them.
 //!
-//! Cost: about 450 lines, 30 KB, made in some 200 µs; nothing is kept.
+//! Cost: one pass over all figures, and some hundred lines of text; nothing is kept.
 //!
 //! Tests: here, in both modules, and `tests/suite/openmetrics.rs`.
 

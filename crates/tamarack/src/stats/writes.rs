@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A write cannot count down where it begins: writers would contend for the counter there, and a
-//! counter per thread has to be found first, which costs more than 20 instructions. So writes count
+//! counter per thread has to be found first, which costs about 15 instructions. So writes count
 //! down where they join a commit group, under a lock that they take anyway; and the next one that
 //! begins is sampled.
 //!
@@ -23,7 +23,7 @@
 //! # Costs
 //!
 //! A write reads a flag on a cache line that changes only at samples, and counts down under the
-//! lock: seven instructions. A sample reads the clock twice, in some 100 ns.
+//! lock; `docs/READ_PATH.md` counts instructions. A sample reads the clock twice.
 //!
 //! Tests: here, and `tests/suite/samples.rs`.
 
@@ -32,8 +32,8 @@ use tamarack_env::sync::atomic::{AtomicBool, Ordering};
 
 use super::samples::distance;
 
-/// Mean number of writes per sample. A sample costs some 100 ns, so at 256 it adds less than a
-/// nanosecond to each write on average.
+/// Mean number of writes per sample. Fewer than of lookups, since a write is compared with less: a
+/// thousand writes in a second give four samples, enough for a median within a minute.
 pub const WRITES_PER_SAMPLE: u64 = 256;
 
 /// Tells a write that begins whether it is sampled. By default the next one is not.
