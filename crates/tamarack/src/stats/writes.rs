@@ -32,8 +32,8 @@ use tamarack_env::sync::atomic::{AtomicBool, Ordering};
 
 use super::samples::distance;
 
-/// Mean number of writes per sample. Fewer than of lookups, since a write is compared with less: a
-/// thousand writes in a second give four samples, enough for a median within a minute.
+/// Mean number of writes per sample. There are fewer than of lookups, so that samples cost a put
+/// next to nothing; a thousand writes in a second still give about four.
 pub const WRITES_PER_SAMPLE: u64 = 256;
 
 /// Tells a write that begins whether it is sampled. By default the next one is not.
