@@ -441,7 +441,7 @@ mod tests {
         );
         assert_eq!(
             names(&shown["levels"][0]),
-            "capacity_bytes entries file_bytes filter_bits occupancy raw_bytes run_slots runs runs_above_slots \
+            "capacity_bytes entries file_bytes filter_bits merge_operands occupancy raw_bytes run_slots runs runs_above_slots \
              runs_in_compactions tables tombstones written_raw_bytes"
         );
         assert_eq!(

@@ -1,5 +1,5 @@
-//! [`Bucket`]: a cache line with slots for entries; [`Buckets`]: as many of them as are needed, none
-//! of which ever moves.
+//! [`Bucket`]: a cache line with slots for entries; [`Buckets`]: as many as are needed, none of which
+//! ever moves.
 //!
 //! ```text
 //! │ entry │ entry │ entry │ entry │ entry │ entry │ tags │ uses │ next │
@@ -7,15 +7,14 @@
 //! ```
 //!
 //! A tag is a byte of an entry's name, so that a lookup compares the names of hardly any other
-//! entries; 0 is no entry. All six are compared at once. A slot is read without a lock and without
-//! counting a reference ([`ArcSwapAny`]). Only one thread at a time writes.
+//! entries; 0 is no entry. All six are compared at once. Only one thread at a time writes.
 
 use std::sync::OnceLock;
 
-use arc_swap::{ArcSwapAny, Guard};
 use tamarack_env::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use super::entry::{ReadEntry, Stored};
+use super::entry::CachedEntry;
+use super::slot::{EntrySlot, FoundEntry, Reading, Reclaimer, Removed};
 
 /// The slots of a bucket.
 const SLOTS: usize = 6;
@@ -32,7 +31,7 @@ const USES_MAX: u32 = 3;
 /// A bucket. See the module's documentation.
 #[repr(align(64))]
 pub(super) struct Bucket {
-    entries: [ArcSwapAny<Option<Stored>>; SLOTS],
+    slots: [EntrySlot; SLOTS],
     /// The tag of slot 0 is the lowest byte.
     tags: AtomicU64,
     /// How often each entry was used lately: two bits for each slot.
@@ -40,9 +39,6 @@ pub(super) struct Bucket {
     /// The number of the bucket with further entries, from 1; 0 if there is none.
     next: AtomicU32,
 }
-
-/// An entry in the cache, while a lookup uses it. No reference is counted.
-pub(super) type Loaded = Guard<Option<Stored>>;
 
 fn tag_of(name: u64) -> u64 {
     (name >> 56).max(1)
@@ -53,8 +49,8 @@ fn zero_bytes(bytes: u64) -> u64 {
     bytes.wrapping_sub(ONES) & !bytes & HIGH_BITS
 }
 
-/// The slots whose highest bits are in `bits`.
-fn slots(mut bits: u64) -> impl Iterator<Item = usize> {
+/// The numbers of the slots whose highest bits are in `bits`.
+fn slots_of(mut bits: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let slot = (bits != 0).then(|| bits.trailing_zeros() as usize / 8);
         bits &= bits.wrapping_sub(1);
@@ -65,27 +61,30 @@ fn slots(mut bits: u64) -> impl Iterator<Item = usize> {
 impl Bucket {
     fn new() -> Self {
         Self {
-            entries: std::array::from_fn(|_| ArcSwapAny::new(None)),
+            slots: [const { EntrySlot::empty() }; SLOTS],
             tags: AtomicU64::new(0),
             uses: AtomicU32::new(0),
             next: AtomicU32::new(0),
         }
     }
 
-    /// The slot of the entry of that name, and the entry.
+    /// The slot of the entry of that name, and the entry; or the right to read on.
     #[inline]
-    pub(super) fn find(&self, name: u64) -> Option<(usize, Loaded)> {
+    pub(super) fn find<'a>(&self, name: u64, mut reading: Reading<'a>) -> Result<(usize, FoundEntry<'a>), Reading<'a>> {
         let tags = self.tags.load(Ordering::Acquire);
-        slots(zero_bytes(tags ^ (tag_of(name) * ONES))).find_map(|slot| {
-            let entry = self.entries[slot].load();
-            let is_it = entry.as_ref().is_some_and(|entry| ReadEntry::of(entry).name() == name);
-            is_it.then_some((slot, entry))
-        })
+        for slot in slots_of(zero_bytes(tags ^ (tag_of(name) * ONES))) {
+            match self.slots[slot].load(reading) {
+                Ok(found) if found.read().name() == name => return Ok((slot, found)),
+                Ok(other) => reading = other.into_reading(),
+                Err(read_on) => reading = read_on,
+            }
+        }
+        Err(reading)
     }
 
     /// A slot without an entry.
     pub(super) fn empty_slot(&self) -> Option<usize> {
-        slots(zero_bytes(self.tags.load(Ordering::Relaxed))).next()
+        slots_of(zero_bytes(self.tags.load(Ordering::Relaxed))).next()
     }
 
     /// The slots with an entry.
@@ -99,15 +98,17 @@ impl Bucket {
         self.tags.load(Ordering::Relaxed) == 0
     }
 
-    /// The entry in a slot.
-    pub(super) fn entry(&self, slot: usize) -> Loaded {
-        self.entries[slot].load()
+    /// The entry in a slot that has one.
+    pub(super) fn entry<'a>(&self, slot: usize, reading: Reading<'a>) -> FoundEntry<'a> {
+        let Ok(found) = self.slots[slot].load(reading) else { panic!("slot {slot} has a tag, but no entry") };
+        found
     }
 
     /// Puts an entry into a slot without one.
-    pub(super) fn put(&self, slot: usize, entry: Stored, uses: u8) {
-        let tag = tag_of(ReadEntry::of(&entry).name()) << (8 * slot);
-        self.entries[slot].store(Some(entry));
+    pub(super) fn put(&self, slot: usize, entry: CachedEntry, uses: u8, reclaimer: &Reclaimer) {
+        let tag = tag_of(entry.read().name()) << (8 * slot);
+        let before = self.slots[slot].swap(Some(entry), reclaimer);
+        assert!(before.is_none(), "slot {slot} has no tag, but an entry");
         self.set_uses(slot, uses);
         // Who sees the tag sees the entry.
         self.tags.store(self.tags.load(Ordering::Relaxed) | tag, Ordering::Release);
@@ -115,15 +116,15 @@ impl Bucket {
 
     /// Replaces the entry in a slot by another one of its name, which stays as hot as it was.
     /// Returns the one before.
-    pub(super) fn replace(&self, slot: usize, entry: Stored) -> Option<Stored> {
-        self.entries[slot].swap(Some(entry))
+    pub(super) fn replace<'a>(&self, slot: usize, entry: CachedEntry, reclaimer: &'a Reclaimer) -> Option<Removed<'a>> {
+        self.slots[slot].swap(Some(entry), reclaimer)
     }
 
     /// Takes the entry out of a slot.
-    pub(super) fn take(&self, slot: usize) -> Option<Stored> {
+    pub(super) fn take<'a>(&self, slot: usize, reclaimer: &'a Reclaimer) -> Option<Removed<'a>> {
         let tags = self.tags.load(Ordering::Relaxed);
         self.tags.store(tags & !(0xFF << (8 * slot)), Ordering::Release);
-        self.entries[slot].swap(None)
+        self.slots[slot].swap(None, reclaimer)
     }
 
     /// Counts a use of the entry in a slot.
@@ -132,7 +133,7 @@ impl Bucket {
         let uses = self.uses.load(Ordering::Relaxed);
         // Most are used often: then their cache line is only read.
         if uses >> (2 * slot) & USES_MAX < USES_MAX {
-            // Where this fails, another use counts instead.
+            // This may fail because another use counts, perhaps of another entry.
             let _ = self.uses.compare_exchange(uses, uses + (1 << (2 * slot)), Ordering::Relaxed, Ordering::Relaxed);
         }
     }
@@ -222,7 +223,7 @@ impl Buckets {
 #[cfg(not(feature = "shuttle"))]
 const _: () = assert!(size_of::<Bucket>() == 64);
 
-#[cfg(all(test, not(feature = "shuttle")))]
+#[cfg(test)]
 mod tests {
     //! Tests: tags are compared as if one by one; buckets are where they were.
 
@@ -240,7 +241,7 @@ mod tests {
                 std::array::from_fn(|_| [0, 1, 0x80, 0xFF, random.next() as u8][random.below(5) as usize]);
             let mut bytes = [0; 8];
             bytes[..SLOTS].copy_from_slice(&tags);
-            let found: Vec<usize> = slots(zero_bytes(u64::from_le_bytes(bytes))).collect();
+            let found: Vec<usize> = slots_of(zero_bytes(u64::from_le_bytes(bytes))).collect();
             let zeros: Vec<usize> = (0..SLOTS).filter(|&at| tags[at] == 0).collect();
             assert_eq!(found.first(), zeros.first(), "{tags:?}");
             assert!(zeros.iter().all(|zero| found.contains(zero)) && found.is_sorted(), "{found:?} of {tags:?}");

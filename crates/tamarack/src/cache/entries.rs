@@ -1,32 +1,32 @@
-//! [`EntryTable`]: the cached entries by name, in a hash table that is read without a lock, and that
-//! grows by one bucket at a time.
+//! [`EntryTable`]: the cached entries by name, in a hash table that is read without a lock, and
+//! that grows by one bucket at a time.
 //!
 //! ```text
-//! homes    │ 0 │ 1 │ 2 │ 3 │ 4 │ 5 │          entries of 1 whose next bit is set move to 5, the next
-//!                ▼                            bucket that is added; then those of 2 to 6, …
-//! further      │   │                          for those that find their home full
+//! homes    │ 0 │ 1 │ 2 │ 3 │ 4 │          next, home 5 is added: entries of 1 whose next
+//!                ▼                        bit is set move there. Then 2 is divided with 6, …
+//! further      │   │                      for those that find their home full
 //! ```
 //!
 //! This is linear hashing (Litwin: Linear Hashing: A New Tool for File and Table Addressing, VLDB
-//! 1980). So no insertion copies a table, no two tables are there at once, and nothing waits to be
-//! freed: the memory is always known, and an entry that is removed is freed when the last lookup
-//! that looks at it has ended. The table never shrinks; a removed entry's slot is free for others.
+//! 1980). So no insertion copies a table, no two tables are there at once, and the memory is always
+//! known. The table never shrinks; a removed entry's slot is free for others.
 //!
 //! Changes need a [`TableWriter`], which is under the cache's lock; lookups take none and allocate
-//! nothing. A lookup that finds nothing does so again if the table has grown meanwhile: the entry
+//! nothing. A lookup that finds nothing searches again if the table has grown meanwhile: the entry
 //! may have moved. It is in its new place before that counts, and in the old one until then, so an
 //! entry that stays in the table is always found.
 //!
-//! Cost: some 25 bytes for an entry. A lookup touches the cache line of the home, in one of ten that
-//! of another bucket, and the entry.
+//! Cost: some 25 bytes for an entry. A lookup touches the cache line of the home, and the entry;
+//! one in ten touches another bucket.
 
 use std::iter::successors;
 
+use tamarack_env::prefetch;
 use tamarack_env::sync::atomic::{AtomicU32, Ordering};
-use tamarack_env::sync::schedule_point;
 
-use super::buckets::{Bucket, Buckets, Loaded};
-use super::entry::{CachedEntry, FoundEntry, ReadEntry, Stored};
+use super::buckets::{Bucket, Buckets};
+use super::entry::CachedEntry;
+use super::slot::{FoundEntry, Reclaimer, Removed};
 use crate::mistake::{self, Mistake};
 
 /// Entries for each home, of six slots. The homes that are still to be divided have up to twice as
@@ -39,6 +39,7 @@ pub(super) struct EntryTable {
     further: Buckets,
     /// The number of homes.
     count: AtomicU32,
+    reclaimer: Reclaimer,
 }
 
 /// What only changes of the table need. Whoever has it is alone in changing the table.
@@ -69,36 +70,44 @@ impl EntryTable {
     pub(super) fn new() -> Self {
         let homes = Buckets::new();
         homes.make(0);
-        Self { homes, further: Buckets::new(), count: AtomicU32::new(1) }
+        Self { homes, further: Buckets::new(), count: AtomicU32::new(1), reclaimer: Reclaimer::new() }
     }
 
     /// The entry of that name, which counts as a use.
     #[inline]
-    pub(super) fn get(&self, name: u64) -> Option<FoundEntry> {
-        schedule_point();
-        let (bucket, slot, entry) = self.find(name)?;
+    pub(super) fn get(&self, name: u64) -> Option<FoundEntry<'_>> {
+        let (bucket, slot, found) = self.find(name)?;
         bucket.note_use(slot);
-        Some(FoundEntry::new(entry))
+        Some(found)
+    }
+
+    /// Asks for the cache line in which a search for that name begins.
+    #[inline]
+    pub(super) fn prefetch(&self, name: u64) {
+        prefetch(self.homes.at(home_of(name, self.count.load(Ordering::Acquire))));
     }
 
     /// Returns true if there is an entry of that name.
     #[inline]
     pub(super) fn has(&self, name: u64) -> bool {
-        schedule_point();
         self.find(name).is_some()
     }
 
     #[inline]
-    fn find(&self, name: u64) -> Option<(&Bucket, usize, Loaded)> {
+    fn find(&self, name: u64) -> Option<(&Bucket, usize, FoundEntry<'_>)> {
+        let mut reading = self.reclaimer.enter();
         let mut count = self.count.load(Ordering::Acquire);
         loop {
-            let found = self
-                .chain(home_of(name, count))
-                .find_map(|bucket| bucket.find(name).map(|(slot, e)| (bucket, slot, e)));
-            // The loads before are not later than this one.
+            for bucket in self.chain(home_of(name, count)) {
+                match bucket.find(name, reading) {
+                    Ok((slot, found)) => return Some((bucket, slot, found)),
+                    Err(read_on) => reading = read_on,
+                }
+            }
+            // This load is not earlier than those before.
             let count_now = self.count.load(Ordering::Acquire);
-            if found.is_some() || count_now == count || mistake::is_planted(Mistake::CacheGrowthUnnoticed) {
-                return found;
+            if count_now == count || mistake::is_planted(Mistake::CacheGrowthUnnoticed) {
+                return None;
             }
             count = count_now;
         }
@@ -122,15 +131,14 @@ impl EntryTable {
         before
     }
 
-    /// Adds an entry, or replaces the one of its name, whose memory is returned then, in bytes.
-    pub(super) fn insert(&self, writer: &mut TableWriter, entry: CachedEntry) -> Option<usize> {
+    /// Adds an entry, or replaces the one of its name, which is returned then.
+    pub(super) fn insert(&self, writer: &mut TableWriter, entry: CachedEntry) -> Option<Removed<'_>> {
         let name = entry.read().name();
         if let Some((bucket, slot, _)) = self.find(name) {
-            let replaced = bucket.replace(slot, entry.into_stored());
-            return replaced.map(|replaced| CachedEntry::of_stored(replaced).memory_bytes());
+            return bucket.replace(slot, entry, &self.reclaimer);
         }
         let count = self.count.load(Ordering::Relaxed);
-        self.add(writer, home_of(name, count), entry.into_stored(), 0);
+        self.add(writer, home_of(name, count), entry, 0);
         writer.entries += 1;
         if writer.entries > ENTRIES_PER_HOME * u64::from(count) && count < u32::MAX {
             self.divide(writer, count);
@@ -138,17 +146,17 @@ impl EntryTable {
         None
     }
 
-    /// Removes an entry. Returns its memory in bytes.
-    pub(super) fn remove(&self, writer: &mut TableWriter, name: u64) -> Option<usize> {
+    /// Removes an entry, if it is there.
+    pub(super) fn remove(&self, writer: &mut TableWriter, name: u64) -> Option<Removed<'_>> {
         let (bucket, slot, _) = self.find(name)?;
-        let removed = bucket.take(slot)?;
+        let removed = bucket.take(slot, &self.reclaimer)?;
         writer.entries -= 1;
         self.give_back(writer, home_of(name, self.count.load(Ordering::Relaxed)));
-        Some(CachedEntry::of_stored(removed).memory_bytes())
+        Some(removed)
     }
 
     /// Adds an entry to a home or the buckets behind it.
-    fn add(&self, writer: &mut TableWriter, home: u32, entry: Stored, uses: u8) {
+    fn add(&self, writer: &mut TableWriter, home: u32, entry: CachedEntry, uses: u8) {
         let place = self.chain(home).find_map(|bucket| Some((bucket, bucket.empty_slot()?)));
         let (bucket, slot) = place.unwrap_or_else(|| {
             let number = writer.empty.pop().unwrap_or_else(|| {
@@ -160,7 +168,7 @@ impl EntryTable {
             last.set_next(Some(number));
             (bucket, 0)
         });
-        bucket.put(slot, entry, uses);
+        bucket.put(slot, entry, uses, &self.reclaimer);
     }
 
     /// Takes the last buckets from a chain as long as they are empty. Those before them stay:
@@ -186,24 +194,22 @@ impl EntryTable {
         let (divided, added) = (count - bit, count);
         self.homes.make(added);
         let moving = |bucket: &Bucket| -> Vec<usize> {
-            let moves = |&slot: &usize| {
-                bucket.entry(slot).as_ref().is_some_and(|entry| ReadEntry::of(entry).name() as u32 & bit != 0)
-            };
+            let moves = |&slot: &usize| bucket.entry(slot, self.reclaimer.enter()).read().name() as u32 & bit != 0;
             bucket.full_slots().filter(moves).collect()
         };
         for bucket in self.chain(divided) {
             for slot in moving(bucket) {
-                let entry = bucket.entry(slot).as_ref().expect("its slot is full").clone();
+                let (entry, uses) = (bucket.entry(slot, self.reclaimer.enter()).keep(), bucket.uses(slot));
                 if mistake::is_planted(Mistake::CachedEntryTakenFirst) {
-                    drop(bucket.take(slot));
+                    drop(bucket.take(slot, &self.reclaimer));
                 }
-                self.add(writer, added, entry, bucket.uses(slot));
+                self.add(writer, added, entry, uses);
             }
         }
         self.count.store(count + 1, Ordering::Release);
         for bucket in self.chain(divided) {
             for slot in moving(bucket) {
-                drop(bucket.take(slot));
+                drop(bucket.take(slot, &self.reclaimer));
             }
         }
         self.give_back(writer, divided);
@@ -217,5 +223,5 @@ impl EntryTable {
 
 #[cfg(all(test, feature = "shuttle"))]
 mod schedules;
-#[cfg(all(test, not(feature = "shuttle")))]
+#[cfg(test)]
 mod tests;

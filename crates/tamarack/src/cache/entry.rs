@@ -6,16 +6,17 @@
 //! │ 8          │ 32                                                     │ 8      │     │       │
 //! ```
 //!
-//! A pointer to it has 8 bytes ([`ThinArc`]), so that a slot of the table is one word. A lookup
-//! reads it without counting a reference ([`FoundEntry`]). Tested with the cache.
+//! A pointer to it is one word ([`ThinArc`]), so that a slot of the table is, too. Tested with the
+//! cache.
 
-use arc_swap::Guard;
+#![expect(unsafe_code, reason = "a slot owns a reference by a pointer alone")]
+
 use triomphe::{Arc, HeaderWithLength, ThinArc};
 
 use crate::entry::{Entry, EntryKind, Sequence};
 
 /// What is known of a cached entry besides its key and value.
-pub(super) struct Head {
+struct EntryHead {
     name: u64,
     sequence: Sequence,
     known_at: Sequence,
@@ -24,23 +25,17 @@ pub(super) struct Head {
     kind: Option<EntryKind>,
 }
 
-/// A cached entry as slots have it.
-pub(super) type Stored = ThinArc<Head, u8>;
-
 /// The bytes before key and value.
-const FIXED_BYTES: usize = size_of::<usize>() + size_of::<Head>() + size_of::<usize>();
+const FIXED_BYTES: usize = size_of::<usize>() + size_of::<EntryHead>() + size_of::<usize>();
 
 /// A cached entry, or the absence of one. See the module's documentation.
 #[derive(Clone)]
-pub struct CachedEntry(Stored);
-
-/// A cached entry, or the absence of one, while a lookup uses it. No reference is counted.
-pub struct FoundEntry(Guard<Option<Stored>>);
+pub struct CachedEntry(ThinArc<EntryHead, u8>);
 
 /// What a cached entry says.
 #[derive(Clone, Copy)]
 pub struct ReadEntry<'a> {
-    head: &'a Head,
+    head: &'a EntryHead,
     bytes: &'a [u8],
 }
 
@@ -48,13 +43,17 @@ impl CachedEntry {
     /// Copies `entry`, called `name`, which somebody found who sees all up to `known_at`.
     pub fn new(name: u64, entry: &Entry<'_>, known_at: Sequence) -> Self {
         let Entry { key, sequence, kind, value } = *entry;
-        Self::of_parts(Head { name, sequence, known_at, key_bytes: key.len() as u32, kind: Some(kind) }, key, value)
+        Self::of_parts(
+            EntryHead { name, sequence, known_at, key_bytes: key.len() as u32, kind: Some(kind) },
+            key,
+            value,
+        )
     }
 
     /// Records that there is no entry of `key`, called `name`, for those who see all up to
     /// `known_at`.
     pub fn absent(name: u64, key: &[u8], known_at: Sequence) -> Self {
-        let head = Head { name, sequence: known_at, known_at, key_bytes: key.len() as u32, kind: None };
+        let head = EntryHead { name, sequence: known_at, known_at, key_bytes: key.len() as u32, kind: None };
         Self::of_parts(head, key, &[])
     }
 
@@ -63,7 +62,7 @@ impl CachedEntry {
         Self::absent(name, &[], Sequence::MAX)
     }
 
-    fn of_parts(head: Head, key: &[u8], value: &[u8]) -> Self {
+    fn of_parts(head: EntryHead, key: &[u8], value: &[u8]) -> Self {
         let bytes = key.len() + value.len();
         let mut copy = Arc::from_header_and_iter(HeaderWithLength::new(head, bytes), std::iter::repeat_n(0, bytes));
         let place = Arc::get_mut(&mut copy).expect("nobody else has it yet");
@@ -73,12 +72,24 @@ impl CachedEntry {
         Self(Arc::into_thin(copy))
     }
 
-    pub(super) fn of_stored(stored: Stored) -> Self {
-        Self(stored)
+    /// A pointer that owns the reference.
+    pub(super) fn into_raw(self) -> *mut () {
+        ThinArc::into_raw(self.0).cast_mut().cast()
     }
 
-    pub(super) fn into_stored(self) -> Stored {
-        self.0
+    /// The owner of that reference again.
+    ///
+    /// # Safety
+    /// The pointer is from [`CachedEntry::into_raw`], and each reference has one owner.
+    pub(super) unsafe fn from_raw(pointer: *mut ()) -> Self {
+        // SAFETY: The same is asked of the caller.
+        Self(unsafe { ThinArc::from_raw(pointer.cast()) })
+    }
+
+    /// The number of its owners.
+    #[cfg(test)]
+    pub(super) fn references(&self) -> usize {
+        ThinArc::strong_count(&self.0)
     }
 
     /// The memory of a copy of `entry`, in bytes.
@@ -94,46 +105,16 @@ impl CachedEntry {
     /// What it says.
     #[inline]
     pub fn read(&self) -> ReadEntry<'_> {
-        ReadEntry::of(&self.0)
+        ReadEntry { head: &self.0.header.header, bytes: &self.0.slice }
     }
 }
 
 /// The memory of a cached entry whose key and value have so many bytes together.
 fn memory_bytes(bytes: usize) -> usize {
-    (FIXED_BYTES + bytes).next_multiple_of(align_of::<Head>())
-}
-
-impl FoundEntry {
-    /// What a slot has, which is not empty.
-    #[inline]
-    pub(super) fn new(found: Guard<Option<Stored>>) -> Self {
-        assert!(found.is_some(), "made only of a full slot");
-        Self(found)
-    }
-
-    #[inline]
-    fn stored(&self) -> &Stored {
-        self.0.as_ref().expect("made only of a full slot")
-    }
-
-    /// What it says.
-    #[inline]
-    pub fn read(&self) -> ReadEntry<'_> {
-        ReadEntry::of(self.stored())
-    }
-
-    /// Keeps it for longer than the lookup.
-    pub fn keep(&self) -> CachedEntry {
-        CachedEntry(self.stored().clone())
-    }
+    (FIXED_BYTES + bytes).next_multiple_of(align_of::<EntryHead>())
 }
 
 impl<'a> ReadEntry<'a> {
-    #[inline]
-    pub(super) fn of(stored: &'a Stored) -> Self {
-        Self { head: &stored.header.header, bytes: &stored.slice }
-    }
-
     /// The entry; `None` if it is absent.
     #[inline]
     pub fn entry(self) -> Option<Entry<'a>> {
@@ -175,11 +156,5 @@ impl<'a> ReadEntry<'a> {
 impl std::fmt::Debug for CachedEntry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("CachedEntry").field(&self.read().entry()).finish()
-    }
-}
-
-impl std::fmt::Debug for FoundEntry {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("FoundEntry").field(&self.read().entry()).finish()
     }
 }

@@ -88,6 +88,7 @@ mod lower;
 mod neighbours;
 mod queues;
 mod regions;
+mod slot;
 mod usage;
 mod uses;
 
@@ -101,11 +102,13 @@ use tamarack_env::{Env, Worker};
 use tamarack_filter::Digest;
 
 use self::entries::{EntryTable, TableWriter};
-pub use self::entry::{CachedEntry, FoundEntry};
+pub use self::entry::CachedEntry;
 pub use self::lower::{CachedBlock, LowerBlock, LowerSlots, SharedLower};
 use self::neighbours::Neighbours;
 use self::queues::{Home, Item, Queues};
 use self::regions::Regions;
+pub use self::slot::FoundEntry;
+use self::slot::Removed;
 use self::usage::{Kind, Usage};
 use crate::entry::{Entry, EntryKind, Query, Sequence};
 use crate::format::SharedBlock;
@@ -127,8 +130,8 @@ const GHOSTS_MAX: usize = 1 << 20;
 /// The cache's own memory for a block: its place in a queue, of which up to half may be unused.
 const BLOCK_ITEM_BYTES: u64 = 32;
 
-/// The cache's own memory for an entry: its place in a queue, of which up to half may be unused, and
-/// its slot in the table, of which about half are empty.
+/// The cache's own memory for an entry, on average: its place in a queue, of which up to half may be
+/// unused, and its slot in the table, of which about half are empty.
 const ENTRY_ITEM_BYTES: u64 = 64;
 
 /// The slots of data blocks may take one part of the cache in this many: they cannot be evicted
@@ -201,7 +204,7 @@ pub enum Holder<'a> {
     /// The block of the entry.
     Block(&'a SharedBlock),
     /// The cache's copy of the entry.
-    Entry(&'a FoundEntry),
+    Entry(&'a FoundEntry<'a>),
 }
 
 /// Hits and misses of some of the blocks, on a cache line of their own. Threads that contend for a
@@ -214,9 +217,10 @@ struct Counters {
 }
 
 /// What was evicted, to be freed without the lock.
-enum Evicted {
+enum Evicted<'a> {
     Data(SharedBlock),
     Lower(#[expect(dead_code, reason = "to be dropped")] SharedLower),
+    Entry(#[expect(dead_code, reason = "to be dropped")] Removed<'a>),
 }
 
 impl BlockCache {
@@ -263,10 +267,16 @@ impl BlockCache {
         self.usage.items(Kind::Entry) > 0
     }
 
+    /// Asks for the memory in which [`BlockCache::entry`] begins to search.
+    #[inline]
+    pub fn prefetch_entry(&self, query: &Query<'_>) {
+        self.entries.prefetch(entry_name(query.digest()));
+    }
+
     /// The youngest version of the query's key in all tables, or the fact that there is none, if
     /// that is cached and answers the query.
     #[inline]
-    pub fn entry(&self, query: &Query<'_>) -> Option<FoundEntry> {
+    pub fn entry(&self, query: &Query<'_>) -> Option<FoundEntry<'_>> {
         let found = self.entries.get(entry_name(query.digest()))?;
         let cached = found.read();
         let is_its_key = cached.key() == query.key() || mistake::is_planted(Mistake::CachedKeyMistaken);
@@ -436,7 +446,10 @@ impl BlockCache {
         let (name, bytes) = (entry.read().name(), entry.memory_bytes() as u64);
         self.usage.add(Kind::Entry, bytes);
         match self.entries.insert(&mut order.writer, entry) {
-            Some(replaced_bytes) => self.usage.subtract(Kind::Entry, replaced_bytes as u64),
+            Some(replaced) => {
+                self.usage.subtract(Kind::Entry, replaced.memory_bytes() as u64);
+                evicted.push(Evicted::Entry(replaced));
+            }
             None => order.queues.insert(Item { home: Home::Entry(name), bytes }),
         }
         self.evict(&mut order, &mut evicted);
@@ -450,7 +463,7 @@ impl BlockCache {
     }
 
     /// Evicts what exceeds the capacity. The caller has the lock, and drops `evicted` without it.
-    fn evict(&self, order: &mut EvictionOrder, evicted: &mut Vec<Evicted>) {
+    fn evict<'a>(&'a self, order: &mut EvictionOrder, evicted: &mut Vec<Evicted<'a>>) {
         let EvictionOrder { queues, writer, regions, gone, .. } = order;
         let capacity = self.capacity();
         let mut orphans = 0;
@@ -459,7 +472,7 @@ impl BlockCache {
             let Some(item) = item else { break };
             let taken = self.take(&item, writer);
             // Its table may have been closed just now.
-            orphans += u64::from(taken.is_none() && !matches!(item.home, Home::Entry(_)));
+            orphans += u64::from(taken.is_none());
             if let Some(Evicted::Data(block)) = &taken {
                 regions.removed(block.bytes());
             }
@@ -496,7 +509,7 @@ impl BlockCache {
     }
 
     /// Takes an item out of its place.
-    fn take(&self, item: &Item, writer: &mut TableWriter) -> Option<Evicted> {
+    fn take(&self, item: &Item, writer: &mut TableWriter) -> Option<Evicted<'_>> {
         match &item.home {
             Home::Data(lower, at) => {
                 let block = lower.upgrade()?.slots().block(*at as usize).swap(None)?;
@@ -509,9 +522,9 @@ impl BlockCache {
                 Some(Evicted::Lower(lower))
             }
             Home::Entry(name) => {
-                let bytes = self.entries.remove(writer, *name)?;
-                self.usage.subtract(Kind::Entry, bytes as u64);
-                None
+                let entry = self.entries.remove(writer, *name)?;
+                self.usage.subtract(Kind::Entry, entry.memory_bytes() as u64);
+                Some(Evicted::Entry(entry))
             }
         }
     }

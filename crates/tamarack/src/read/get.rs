@@ -199,10 +199,16 @@ pub(super) fn fold_memory<'a>(
     tally: &LookupTally,
     visit: Visit<'_>,
 ) -> Option<Decided<'a>> {
+    let cache = cache_of(state);
+    let has_entries = cache.has_entries();
+    if has_entries {
+        // It arrives while the memtables are searched.
+        cache.prefetch_entry(&query);
+    }
     if fold_memtables(state, query, visit).is_break() {
         return Some(Decided::Memory);
     }
-    if cache_of(state).has_entries() { fold_cached(state, query, tally, visit) } else { None }
+    if has_entries { fold_cached(state, query, tally, visit) } else { None }
 }
 
 /// Visits the cached entry of the query's key, which decides all that runs have to say; `None` if

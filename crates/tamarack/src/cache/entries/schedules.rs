@@ -18,7 +18,7 @@ fn entry(name: u64) -> CachedEntry {
 /// An entry that stays is looked up while the entries of its home are divided, and others come and
 /// go there.
 fn looked_up_while_the_table_grows() {
-    // All have home 0 until the table is divided, and the even ones after it.
+    // All have home 0 until the table is divided, and home 1 then.
     let names = [1, 3, 5];
     let (table, mut writer) = (EntryTable::new(), TableWriter::default());
     assert!(names.iter().all(|&name| table.insert(&mut writer, entry(name)).is_none()));

@@ -70,26 +70,34 @@ fn the_table_is_a_map() {
     }
 }
 
-/// Entries that are removed are freed at once, also while the table grows.
+/// Entries that are removed or replaced are freed at once where nobody reads, also while the table
+/// grows.
 #[test]
 fn what_is_removed_is_freed() {
     let (table, mut writer) = (EntryTable::new(), TableWriter::default());
     let mut random = Random::new(1);
-    let mut there = Vec::new();
-    for _ in 0..20_000 {
-        let name = random.next();
-        let entry = entry(name, 0);
-        table.insert(&mut writer, entry.clone());
-        there.push(entry);
-        // Of three that are inserted, one goes.
-        if there.len() % 3 == 0 {
-            let entry = there.swap_remove(random.below(there.len() as u64) as usize);
-            let entry = entry.into_stored();
-            assert_eq!(Stored::strong_count(&entry), 2, "the table's and ours");
-            assert!(table.remove(&mut writer, ReadEntry::of(&entry).name()).is_some());
-            assert_eq!(Stored::strong_count(&entry), 1, "ours");
+    let mut there: Vec<CachedEntry> = Vec::new();
+    for step in 0..20_000 {
+        let added = entry(random.next(), 0);
+        assert!(table.insert(&mut writer, added.clone()).is_none());
+        there.push(added);
+        let at = random.below(there.len() as u64) as usize;
+        if step % 4 < 2 {
+            let before = if step % 4 == 0 {
+                assert!(table.remove(&mut writer, there[at].read().name()).is_some());
+                there.swap_remove(at)
+            } else {
+                let other = entry(there[at].read().name(), 1);
+                assert!(table.insert(&mut writer, other.clone()).is_some());
+                std::mem::replace(&mut there[at], other)
+            };
+            assert_eq!(before.references(), 1, "ours");
         }
     }
+    let count = table.count.load(Ordering::Relaxed);
+    assert!(count > 4000 && there.iter().all(|entry| entry.references() == 2), "{count} homes");
+    drop(table);
+    assert!(there.iter().all(|entry| entry.references() == 1));
 }
 
 /// The table takes about what the module's documentation says for each entry, with names as
@@ -107,36 +115,53 @@ fn the_table_is_small() {
     }
 }
 
-/// While one thread changes the table, others find all that stays.
+/// While one thread changes the table, others find all that stays, and nothing that was replaced
+/// before what they have found.
 #[test]
 fn what_stays_is_always_found() {
+    /// Ends the others also where the writer panics.
+    struct Ending<'a>(&'a AtomicBool);
+    impl Drop for Ending<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
     let rounds = if cfg!(miri) { 60 } else { 30_000 };
     let (table, mut writer) = (EntryTable::new(), TableWriter::default());
-    let staying: Vec<u64> = (0..20).map(|name| Random::new(name).next()).collect();
-    assert!(staying.iter().all(|&name| table.insert(&mut writer, entry(name, name)).is_none()));
+    // A third share a home for long, so that buckets for further entries come and go there.
+    let name = |number: u64| {
+        let name = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        if number.is_multiple_of(3) { name << 12 } else { name }
+    };
+    let staying: Vec<u64> = (1..20).map(name).collect();
+    assert!(staying.iter().all(|&name| table.insert(&mut writer, entry(name, 0)).is_none()));
     let is_done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
+                let mut last = vec![0; staying.len()];
                 while !is_done.load(Ordering::Relaxed) {
-                    for &name in &staying {
+                    for (&name, last) in staying.iter().zip(&mut last) {
                         let found = table.get(name).expect("it stays");
-                        assert_eq!((found.read().name(), found.read().key()), (name, &b"key"[..]));
+                        let value = u64::from_le_bytes(*found.read().value().first_chunk().expect("8"));
+                        assert!(found.read().name() == name && value >= *last, "{value} after {last}");
+                        *last = value;
                     }
                 }
             });
         }
+        let _ending = Ending(&is_done);
         let mut random = Random::new(99);
         let mut others = Vec::new();
         for round in 0..rounds {
-            let name = random.next();
-            table.insert(&mut writer, entry(name, 0));
-            table.insert(&mut writer, entry(staying[round % staying.len()], round as u64));
-            others.push(name);
+            let other = name(100 + round);
+            table.insert(&mut writer, entry(other, 0));
+            table.insert(&mut writer, entry(staying[round as usize % staying.len()], round));
+            others.push(other);
             if round % 2 == 0 {
-                table.remove(&mut writer, others.swap_remove(random.below(others.len() as u64) as usize));
+                let gone = others.swap_remove(random.below(others.len() as u64) as usize);
+                assert!(table.remove(&mut writer, gone).is_some());
             }
         }
-        is_done.store(true, Ordering::Relaxed);
     });
 }
