@@ -447,7 +447,8 @@ mod tests {
         assert_eq!(
             names(&shown["levels"][0]["runs"][0]),
             "entries file_bytes filter_bits filter_false_positives filter_fpr filter_fpr_measured id in_compaction \
-             lookups lookups_estimated lookups_zero_result_estimated raw_bytes tables tombstones zero_results_per_lookup"
+             lookups lookups_estimated lookups_zero_result_estimated merge_operands raw_bytes tables tombstones \
+             zero_results_per_lookup"
         );
         assert_eq!(
             names(&shown["since_opening"]),

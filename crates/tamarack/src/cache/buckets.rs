@@ -1,5 +1,5 @@
-//! [`Bucket`]: a cache line with slots for entries; [`Buckets`]: as many as are needed, none of which
-//! ever moves.
+//! [`Bucket`]: a cache line with slots for entries; [`Buckets`]: as many as are needed, none of
+//! which ever moves.
 //!
 //! ```text
 //! │ entry │ entry │ entry │ entry │ entry │ entry │ tags │ uses │ next │

@@ -130,8 +130,8 @@ const GHOSTS_MAX: usize = 1 << 20;
 /// The cache's own memory for a block: its place in a queue, of which up to half may be unused.
 const BLOCK_ITEM_BYTES: u64 = 32;
 
-/// The cache's own memory for an entry, on average: its place in a queue, of which up to half may be
-/// unused, and its slot in the table, of which about half are empty.
+/// The cache's own memory for an entry, on average: its place in a queue, of which up to half may
+/// be unused, and its slot in the table, of which about half are empty.
 const ENTRY_ITEM_BYTES: u64 = 64;
 
 /// The slots of data blocks may take one part of the cache in this many: they cannot be evicted

@@ -79,9 +79,9 @@ impl EntrySlot {
         if pointer.is_null() {
             return Err(reading);
         }
-        // SAFETY: The pointer came from `CachedEntry::into_raw` in `EntrySlot::swap`, and whoever takes
-        // it out of the slot gives it to the collector, which frees it only when `reading` has
-        // ended. No reference is counted, and `ManuallyDrop` gives none back.
+        // SAFETY: The pointer came from `CachedEntry::into_raw` in `EntrySlot::swap`, and whoever
+        // takes it out of the slot gives it to the collector, which frees it only when `reading`
+        // has ended. No reference is counted, and `ManuallyDrop` gives none back.
         let entry = ManuallyDrop::new(unsafe { CachedEntry::from_raw(pointer) });
         Ok(FoundEntry { entry, reading })
     }

@@ -437,12 +437,15 @@ impl Scene {
         self.note_peak();
         let mut moments = 0;
         loop {
-            let stats = self.db().stats();
-            if stats.searching_design {
+            // Statistics have histograms, which are to be gone before the allocator is asked.
+            let (memory, is_searching) = {
+                let stats = self.db().stats();
+                (stats.memory, stats.searching_design)
+            };
+            if is_searching {
                 self.sleep_ms(5);
                 continue;
             }
-            let memory = stats.memory;
             let live = live_bytes() - self.before_bytes - self.own_bytes;
             let off = memory.total_bytes as i64 - live as i64;
             if off.unsigned_abs() <= 3 * live / 100 + UNCHARGED_BYTES {
