@@ -4,8 +4,9 @@
 //! Lookups, seeks and writes are sampled ([`super::samples`], [`super::writes`]); delays by write
 //! throttling and write stalls are all timed, since a writer that waits has time to read a clock.
 //!
-//! Memory: 5 KiB per kind. Cost: two atomic additions and a comparison per latency.
+//! Memory: 5 KiB for each kind that has occurred. Cost: two atomic additions and a comparison per latency.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use tamarack_env::histogram::{BUCKETS, Histogram, bucket_of};
@@ -38,27 +39,16 @@ pub enum LatencyKind {
 const KINDS: usize = LatencyKind::WriteStall as usize + 1;
 
 /// Latencies by kind.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Latencies([LatencyCounters; KINDS]);
 
-/// Latencies of one kind. Its counters are on the heap, since they would take most of a small
-/// stack.
-#[derive(Debug)]
+/// Latencies of one kind.
+#[derive(Debug, Default)]
 struct LatencyCounters {
-    buckets: Box<[Counter]>,
+    /// Made with the first latency, since few databases have them of all kinds.
+    buckets: OnceLock<Box<[Counter]>>,
     sum_ns: Counter,
     longest_ns: AtomicU64,
-}
-
-impl Default for Latencies {
-    /// No latencies yet.
-    fn default() -> Self {
-        Self(std::array::from_fn(|_| LatencyCounters {
-            buckets: (0..BUCKETS).map(|_| Counter::default()).collect(),
-            sum_ns: Counter::default(),
-            longest_ns: AtomicU64::new(0),
-        }))
-    }
 }
 
 impl Latencies {
@@ -71,12 +61,14 @@ impl Latencies {
             counters.longest_ns.fetch_max(ns, Ordering::Relaxed);
         }
         counters.sum_ns.add(ns);
-        counters.buckets[bucket_of(latency)].add(1);
+        let buckets = counters.buckets.get_or_init(|| (0..BUCKETS).map(|_| Counter::default()).collect());
+        buckets[bucket_of(latency)].add(1);
     }
 
     /// Returns the latencies of a kind so far.
     pub fn of(&self, kind: LatencyKind) -> Histogram {
         let LatencyCounters { buckets, sum_ns, longest_ns } = &self.0[kind as usize];
+        let Some(buckets) = buckets.get() else { return Histogram::default() };
         Histogram::of_counts(buckets.iter().map(Counter::get), sum_ns.get(), longest_ns.load(Ordering::Relaxed))
     }
 
