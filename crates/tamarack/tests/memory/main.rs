@@ -133,9 +133,10 @@ fn cached_entries(budget_bytes: u64) -> Result<()> {
         for _ in 0..hot / 10 {
             assert!(scene.db().get((20 * random.below(hot)).to_be_bytes())?.is_some());
         }
-        scene.compare("read");
+        scene.compare_silently("reading");
         most = most.max(scene.db().stats().cache_entry_bytes);
     }
+    scene.compare("read");
     assert!(most > budget_bytes / 4, "at most {most} bytes of cached entries");
     scene.close(0)
 }
@@ -357,6 +358,13 @@ fn replay(budget_bytes: u64) -> Result<()> {
     scene.close(0)
 }
 
+/// Prints a line, if somebody sees it: else it would take memory until the test ends.
+fn show(line: std::fmt::Arguments<'_>) {
+    if std::env::args().any(|argument| argument == "--nocapture") {
+        println!("{line}");
+    }
+}
+
 /// A database, and its live memory.
 struct Scene {
     name: &'static str,
@@ -431,9 +439,23 @@ impl Scene {
         env.sleep_until(env.now() + std::time::Duration::from_millis(ms));
     }
 
-    /// Compares account and allocator at a quiet moment: not while the navigator searches, however
-    /// long that takes beside other programs.
+    /// Compares account and allocator at a quiet moment, and shows both.
     fn compare(&mut self, phase: &str) -> MemoryStats {
+        let (memory, live) = self.compare_silently(phase);
+        let off = memory.total_bytes as f64 - live as f64;
+        show(format_args!(
+            "{:<10}{phase:<18}{live:>11} live {:>11} charged {:>6.2} %  {:?}",
+            self.name,
+            memory.total_bytes,
+            100.0 * off / live as f64,
+            memory.parts().into_iter().filter(|part| part.1 > 0).collect::<Vec<_>>()
+        ));
+        memory
+    }
+
+    /// Compares them and returns the account and the live bytes: not while the navigator searches,
+    /// however long that takes beside other programs.
+    fn compare_silently(&mut self, phase: &str) -> (MemoryStats, u64) {
         self.note_peak();
         let mut moments = 0;
         loop {
@@ -449,14 +471,7 @@ impl Scene {
             let live = live_bytes() - self.before_bytes - self.own_bytes;
             let off = memory.total_bytes as i64 - live as i64;
             if off.unsigned_abs() <= 3 * live / 100 + UNCHARGED_BYTES {
-                println!(
-                    "{:<10}{phase:<18}{live:>11} live {:>11} charged {:>6.2} %  {:?}",
-                    self.name,
-                    memory.total_bytes,
-                    100.0 * off as f64 / live as f64,
-                    memory.parts().into_iter().filter(|part| part.1 > 0).collect::<Vec<_>>()
-                );
-                return memory;
+                return (memory, live);
             }
             moments += 1;
             assert!(
@@ -486,7 +501,7 @@ impl Scene {
     fn close(mut self, more_bytes: u64) -> Result<()> {
         self.note_peak();
         let share = self.peak_bytes as f64 / self.budget_bytes as f64;
-        println!("{:<10}at most           {:>11} live: {share:.2} of the budget", self.name, self.peak_bytes);
+        show(format_args!("{:<10}at most           {:>11} live: {share:.2} of the budget", self.name, self.peak_bytes));
         let most_bytes = self.budget_bytes + slack_bytes(self.budget_bytes) + more_bytes;
         assert!(self.peak_bytes <= most_bytes, "{}: {} bytes lived, of {most_bytes}", self.name, self.peak_bytes);
         self.db.take().expect("open").close()?;
