@@ -75,6 +75,7 @@ options! {
         /// and 1 MiB, for allocations of a single call and until the cache has shrunk, and, while
         /// values near the largest size are written, by up to four of them per background thread. A
         /// process that reads many blocks at once keeps another 4 MiB, shared by all its databases.
+        /// A search for a design (`Stats::searching_design`) takes one to two MiB while it lasts.
         /// If filters, indexes and pinned memory alone exceed the budget, the database goes on, and
         /// [`crate::MemoryStats::over_bytes`] shows by how much. What transactions have read and
         /// written counts as well, and is not bounded either: it goes with the transaction.
