@@ -4,7 +4,8 @@
 //! Lookups, seeks and writes are sampled ([`super::samples`], [`super::writes`]); delays by write
 //! throttling and write stalls are all timed, since a writer that waits has time to read a clock.
 //!
-//! Memory: 5 KiB for each kind that has occurred. Cost: two atomic additions and a comparison per latency.
+//! Memory: 5 KiB for each kind that has occurred. Cost: two atomic additions and a comparison per
+//! latency.
 
 use std::sync::OnceLock;
 use std::time::Duration;
