@@ -31,7 +31,8 @@ const SOURCES: &[(&str, usize)] = &[
     ("tamarack/src/format/", 3),
     ("tamarack/src/cache/", 3),
     ("arc_swap", 3),
-    ("papaya", 3),
+    ("seize", 3),
+    ("triomphe", 3),
     ("tamarack/src/read/value.rs", 3),
     ("tamarack/src/", 4),
 ];

@@ -199,14 +199,15 @@ fn rows(threads: &[u64]) -> Vec<Row> {
     const fn scan(limit: u16, reverse: bool) -> [(u64, Operation); 1] {
         [(100, Scan { limit, reverse })]
     }
-    const SCANS: [[(u64, Operation); 1]; 3] = [scan(10, false), scan(100, false), scan(100, true)];
+    const SCANS: [[(u64, Operation); 1]; 4] = [scan(10, false), scan(16, false), scan(100, false), scan(100, true)];
     let rows = [
         Row::new("readrandom", Keys::Uniform, &[(100, Get)]),
         Row::new("readrandom zipfian, YCSB C", Keys::Zipfian, &[(100, Get)]),
         Row::new("readmissing", Keys::Absent, &[(100, Get)]),
         Row::new("seek, next 10", Keys::Uniform, &SCANS[0]),
-        Row::new("seek, next 100", Keys::Uniform, &SCANS[1]),
-        Row::new("seek, 100 downward", Keys::Uniform, &SCANS[2]),
+        Row::new("seek, next 16", Keys::Uniform, &SCANS[1]),
+        Row::new("seek, next 100", Keys::Uniform, &SCANS[2]),
+        Row::new("seek, 100 downward", Keys::Uniform, &SCANS[3]),
         Row { beside_puts_per_s: BESIDE_PUTS_PER_S, ..Row::new("readwhilewriting", Keys::Uniform, &[(100, Get)]) },
         Row::new("YCSB B", Keys::Zipfian, &[(95, Get), (5, Put)]),
         Row::new("YCSB D", Keys::Latest, &[(95, Get), (5, Insert)]),

@@ -210,6 +210,14 @@ pub enum Change {
         /// The tree.
         tree: TreeId,
     },
+    /// The merge operands of the tree are those of another merge operator from now on. There are no
+    /// operands of the one before.
+    MergeOperatorSet {
+        /// The tree.
+        tree: TreeId,
+        /// The stable name of the operator.
+        name: Arc<str>,
+    },
 }
 
 /// The reason why bytes are not an edit.
@@ -298,7 +306,8 @@ mod tag {
     pub(super) const AGES_MIXED: u8 = 18;
     pub(super) const TREE_NAMED: u8 = 19;
     pub(super) const TREE_DROPPED: u8 = 20;
-    pub(super) const LAST: u8 = TREE_DROPPED;
+    pub(super) const MERGE_OPERATOR_SET: u8 = 21;
+    pub(super) const LAST: u8 = MERGE_OPERATOR_SET;
     /// The first tag of optional changes, which a reader skips if it does not know them.
     pub(super) const OPTIONAL: u8 = 128;
 }
@@ -377,6 +386,11 @@ impl Change {
             Self::WalReopened => put_numbers(out, tag::WAL_REOPENED, &[]),
             Self::WalDurable { position } => put_numbers(out, tag::WAL_DURABLE, &[*position]),
             Self::AgesMixed { tree } => put_numbers(out, tag::AGES_MIXED, &[tree.0.into()]),
+            Self::MergeOperatorSet { tree, name } => {
+                put_varint(out, tree.0.into());
+                put_bytes(out, name.as_bytes());
+                tag::MERGE_OPERATOR_SET
+            }
         }
     }
 
@@ -389,11 +403,7 @@ impl Change {
                 Self::IdsUsed { tables: number(reader)?, runs: number(reader)?, compactions: number(reader)? }
             }
             tag::TREE_CREATED => Self::TreeCreated { tree: tree(reader)? },
-            tag::TREE_NAMED => {
-                let (tree, name) = (tree(reader)?, field(reader.bytes(), "a name")?);
-                let name = std::str::from_utf8(name).map_err(|_| EditError::Malformed("a name"))?;
-                Self::TreeNamed { tree, name: name.into() }
-            }
+            tag::TREE_NAMED => Self::TreeNamed { tree: tree(reader)?, name: name(reader)? },
             tag::TREE_DROPPED => Self::TreeDropped { tree: tree(reader)? },
             tag::TABLE_ADDED => {
                 let tree = tree(reader)?;
@@ -438,6 +448,7 @@ impl Change {
             tag::WAL_REOPENED => Self::WalReopened,
             tag::WAL_DURABLE => Self::WalDurable { position: number(reader)? },
             tag::AGES_MIXED => Self::AgesMixed { tree: tree(reader)? },
+            tag::MERGE_OPERATOR_SET => Self::MergeOperatorSet { tree: tree(reader)?, name: name(reader)? },
             tag::OPTIONAL.. => return Ok(None),
             unknown => return Err(EditError::UnknownChange(unknown)),
         };
@@ -509,6 +520,11 @@ fn small_number(reader: &mut Reader<'_>) -> Result<u32, EditError> {
 
 fn tree(reader: &mut Reader<'_>) -> Result<TreeId, EditError> {
     small_number(reader).map(TreeId)
+}
+
+fn name(reader: &mut Reader<'_>) -> Result<Arc<str>, EditError> {
+    let name = field(reader.bytes(), "a name")?;
+    std::str::from_utf8(name).map(Arc::from).map_err(|_| EditError::Malformed("a name"))
 }
 
 fn run(reader: &mut Reader<'_>) -> Result<RunId, EditError> {

@@ -51,7 +51,7 @@ pub enum EntryKind {
     Put = 1,
     /// A point tombstone: the key has no value.
     Delete = 2,
-    /// A merge operand, to be merged with older versions. Stored, not served yet.
+    /// A merge operand, to be merged with older versions by the merge operator of the tree.
     Merge = 3,
     /// A range tombstone: all keys from this one up to the value, exclusive, are deleted. Stored,
     /// not served yet.
@@ -79,8 +79,7 @@ impl EntryKind {
     /// The plural name of a kind that this version stores but does not serve yet.
     pub fn unserved(self) -> Option<&'static str> {
         match self {
-            Self::Put | Self::Delete => None,
-            Self::Merge => Some("merge operands"),
+            Self::Put | Self::Delete | Self::Merge => None,
             Self::RangeDelete => Some("range tombstones"),
             Self::ValuePointer => Some("values that stand elsewhere"),
             Self::ExpiringPut => Some("puts that expire"),
@@ -132,6 +131,11 @@ impl OwnedEntry {
     /// A put.
     pub fn put(key: impl Into<Vec<u8>>, sequence: u64, value: impl Into<Vec<u8>>) -> Self {
         Self { key: key.into(), sequence: Sequence(sequence), kind: EntryKind::Put, value: value.into() }
+    }
+
+    /// A merge operand.
+    pub fn merge(key: impl Into<Vec<u8>>, sequence: u64, operand: impl Into<Vec<u8>>) -> Self {
+        Self { kind: EntryKind::Merge, ..Self::put(key, sequence, operand) }
     }
 
     /// A point tombstone.

@@ -230,12 +230,16 @@ impl Properties {
     pub fn unserved(&self) -> Option<&'static str> {
         let special = self.special.as_deref()?;
         let kinds = [
-            (special.merge_operands, EntryKind::Merge),
             (special.range_deletes, EntryKind::RangeDelete),
             (special.value_pointers, EntryKind::ValuePointer),
             (special.expiring_puts, EntryKind::ExpiringPut),
         ];
         kinds.into_iter().filter(|(count, _)| *count > 0).find_map(|(_, kind)| kind.unserved())
+    }
+
+    /// The number of merge operands among the entries.
+    pub fn merge_operands(&self) -> u64 {
+        self.special.as_deref().map_or(0, |special| special.merge_operands)
     }
 
     /// Its memory beside its own size, in bytes.

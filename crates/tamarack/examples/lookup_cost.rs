@@ -1,9 +1,10 @@
 //! What a cached lookup takes, to be counted in instructions: gets of keys that are there and of
-//! keys that are not, on a tree of so many runs, all of it in memory.
+//! keys that are not, on a tree of so many runs, all of it in memory; and of keys whose blocks do
+//! not fit the cache, but which are cached as single entries (`entries`).
 //!
 //! ```sh
 //! cargo build --release --example lookup_cost
-//! for kind in existing missing; do
+//! for kind in existing missing entries; do
 //!     valgrind --tool=callgrind --callgrind-out-file=/dev/null \
 //!         --toggle-collect='*existing_lookups*' --toggle-collect='*missing_lookups*' \
 //!         target/release/examples/lookup_cost 10 $kind 20000 blocked:bits=10
@@ -28,15 +29,21 @@ fn main() -> Result<()> {
     let lookups = arguments.next().map_or(1000, |text| text.parse().expect("how many lookups"));
     let filter = arguments.next().unwrap_or("blocked:bits=10".to_owned());
     let entries_per_run = arguments.next().map_or(ENTRIES_PER_RUN, |text| text.parse().expect("how many entries"));
-    let db = tree(runs, entries_per_run, &filter)?;
     let entries = runs * entries_per_run;
-    // Fills the cache, if every block has an entry that is asked for.
-    for number in 0..entries {
-        db.get(key(number, 0))?;
+    // One key in this many is asked for: all, or one in each block.
+    let apart = if kind == "entries" { 64 * runs } else { 1 };
+    let cache_bytes = if kind == "entries" { entries * 124 / 8 } else { 1 << 30 };
+    let db = tree(runs, entries_per_run, &filter, cache_bytes)?;
+    // Fills the cache, if every block has an entry that is asked for. What is asked for once more
+    // is cached for longer.
+    for _ in 0..2 {
+        for number in (0..entries).step_by(apart as usize) {
+            db.get(key(number, 0))?;
+        }
     }
     match kind.as_str() {
-        "existing" => existing_lookups(&db, entries, lookups)?,
-        _ => missing_lookups(&db, entries, lookups)?,
+        "missing" => missing_lookups(&db, entries, lookups)?,
+        _ => existing_lookups(&db, entries / apart, apart, lookups)?,
     }
     println!("{runs} runs of {entries_per_run} entries, {filter}: {lookups} lookups of {kind} keys");
     let stats = db.stats();
@@ -45,13 +52,13 @@ fn main() -> Result<()> {
 }
 
 /// A tree of so many runs in level 1, each with keys from everywhere.
-fn tree(runs: u64, entries_per_run: u64, filter: &str) -> Result<Db> {
+fn tree(runs: u64, entries_per_run: u64, filter: &str, cache_bytes: u64) -> Result<Db> {
     let advanced = AdvancedOptions::new()
         .env(MemoryEnv::new(1))
         .memtable_bytes(entries_per_run * 124)
         .policy(format!("tiering:T={}", runs + 1))
         .filter(filter)
-        .cache_bytes(1 << 30);
+        .cache_bytes(cache_bytes);
     let db = Options::new().advanced(advanced).open("/lookup_cost")?;
     for run in 0..runs {
         for number in 0..entries_per_run {
@@ -79,9 +86,9 @@ fn scattered(count: u64, lookups: u64) -> impl Iterator<Item = u64> {
 }
 
 #[inline(never)]
-fn existing_lookups(db: &Db, entries: u64, lookups: u64) -> Result<()> {
-    for number in scattered(entries, lookups) {
-        assert!(black_box(db.get(key(number, 0))?).is_some());
+fn existing_lookups(db: &Db, keys: u64, apart: u64, lookups: u64) -> Result<()> {
+    for number in scattered(keys, lookups) {
+        assert!(black_box(db.get(key(apart * number, 0))?).is_some());
     }
     Ok(())
 }

@@ -14,8 +14,9 @@
 //! are), since the position of a cut among the table's entries is not known without reading it; so
 //! sizes of runs in compactions are estimates.
 //!
-//! Lookups are counted exactly in sum. Lookups by run, and latencies, come from a random sample of
-//! one lookup in [`LOOKUPS_PER_SAMPLE`](crate::LOOKUPS_PER_SAMPLE) ([`RunLookups`]).
+//! Lookups are counted exactly in sum. Lookups by run, and latencies, come from random samples: of
+//! one lookup in [`LOOKUPS_PER_SAMPLE`](crate::LOOKUPS_PER_SAMPLE) ([`RunLookups`]), and one write
+//! in [`WRITES_PER_SAMPLE`](crate::WRITES_PER_SAMPLE).
 //!
 //! Cost: one pass over all slices. Jobs and the state are read under the scheduler's lock; the pass
 //! is made without it.
@@ -28,7 +29,9 @@ use crate::engine::Engine;
 use crate::format::edit::RunId;
 use crate::format::meta::TableId;
 use crate::memory::{Account, MemoryPart};
-use crate::stats::{JobStats, LevelStats, MemoryStats, MemtableStats, RunLookups, RunStats, SpaceStats, Stats};
+use crate::stats::{
+    JobStats, LatencyKind, LevelStats, MemoryStats, MemtableStats, RunLookups, RunStats, SpaceStats, Stats,
+};
 use crate::tree::run::Run;
 use crate::tree::state::State;
 
@@ -69,6 +72,7 @@ impl Stats {
         let background_error = errors.into_iter().flatten().next().filter(|_| !health.is_read_only());
         let stopped = health.check_running().err().filter(|_| !health.is_read_only());
         let lookups = engine.tree.lookups.sums();
+        let latencies = engine.tree.lookups.latencies();
         Self {
             policy: policy.to_string(),
             decisions: engine.controller.as_ref().map_or_else(Vec::new, |controller| controller.decisions()),
@@ -110,7 +114,9 @@ impl Stats {
             lookups,
             scans: engine.tree.lookups.scans(),
             lookups_sampled: engine.tree.lookups.sampled(),
-            latencies: engine.tree.lookups.latencies().get(),
+            latencies: latencies.get(),
+            write_delay_times: latencies.of(LatencyKind::WriteDelay),
+            write_stall_times: latencies.of(LatencyKind::WriteStall),
             ..Self::counted(counters)
         }
     }
@@ -151,6 +157,7 @@ impl RunStats {
             Self {
                 entries: sum.entries + slice.entries(),
                 tombstones: sum.tombstones + slice.share_of(meta.tombstones),
+                merge_operands: sum.merge_operands + slice.share_of(meta.merge_operands()),
                 raw_bytes: sum.raw_bytes + slice.share_of(meta.raw_bytes),
                 file_bytes: sum.file_bytes + slice.share_of(meta.file_bytes),
                 filter_bits: sum.filter_bits + slice.share_of(slice.table().filter().1),

@@ -180,6 +180,46 @@ impl Db {
         self.commit(Write::One { kind: EntryKind::Delete, key: key.as_ref(), value: &[] })
     }
 
+    /// Folds `operand` into the value of `key`, by the merge operator of
+    /// [`Options::merge_operator`]. Reads nothing: the operand is written as a put is, and folded
+    /// into the value when the key is read, flushed or compacted. Use it for what would else be a
+    /// read and a write: counters, sets, lists that grow.
+    ///
+    /// Puts, deletes and operands of a key take effect in their order: an operand after a put is
+    /// folded into that value, one after a delete into none.
+    ///
+    /// # Cost of reads
+    ///
+    /// A read of a key with operands goes on to older runs until it finds a value, a tombstone or
+    /// the end, and folds all operands on the way. So it costs more the more operands a key has. A
+    /// flush leaves one operand of those in a memtable (one for each snapshot between them), or a
+    /// value, if it knows what is below; a compaction does the same with the runs that it takes. So
+    /// a read meets at most what memtables hold, which their size bounds, and one operand per run
+    /// and snapshot. If the operator has no partial form (see
+    /// [`MergeOperator`](crate::MergeOperator)), it meets all operands down to the last value.
+    ///
+    /// ```
+    /// # let advanced = tamarack::AdvancedOptions::new().env(tamarack::MemoryEnv::new(1));
+    /// # let options = tamarack::Options::new().advanced(advanced);
+    /// use std::sync::Arc;
+    /// use tamarack::operators::Append;
+    ///
+    /// let db = options.merge_operator(Arc::new(Append)).open("/notes")?;
+    /// db.put("oak", "acorn")?;
+    /// db.merge("oak", ", leaf")?;
+    /// assert_eq!(db.get("oak")?.as_deref(), Some(&b"acorn, leaf"[..]));
+    /// # Ok::<(), tamarack::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Db::write`]; [`Error::InvalidArgument`] if the database has no merge operator, or if
+    /// the operator refuses the operand ([`MergeOperator::check_operand`](crate::MergeOperator)).
+    /// An operand that passes and cannot be merged makes reads of its key fail ([`Error::Merge`])
+    /// until the key is put or deleted.
+    pub fn merge(&self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
+        self.commit(Write::One { kind: EntryKind::Merge, key: key.as_ref(), value: operand.as_ref() })
+    }
+
     /// Writes `batch` atomically, with the database's durability. Reads that begin after it returns
     /// see the batch.
     ///
@@ -209,14 +249,15 @@ impl Db {
     /// Returns the value of `key`, or `None`.
     ///
     /// # Errors
-    /// [`Error::Io`] or [`Error::Corruption`] if a table cannot be read.
+    /// [`Error::Io`] or [`Error::Corruption`] if a table cannot be read; [`Error::Merge`] if the
+    /// key has operands that cannot be merged.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
         let Engine { database, tree, .. } = &*self.engine;
         let (seen, state) = (database.sequences.visible(), tree.pin());
         let sequence = database.sequences.visible();
         let seen = if mistake::is_planted(Mistake::CachedSeenAfterPin) { sequence } else { seen };
         let query = Query::new(key.as_ref(), sequence).seeing(seen);
-        let found = get::get(&state, &self.engine.dir, query, &tree.lookups);
+        let found = get::get(&state, &tree.merging, query, &tree.lookups);
         Ok(found.inspect_err(|error| database.events.noticed(error))?.and_then(|found| found.value))
     }
 
@@ -242,7 +283,7 @@ impl Db {
         let (seen, state) = (database.sequences.visible(), tree.pin());
         let sequence = database.sequences.visible();
         let queries: Vec<_> = keys.iter().map(|key| Query::new(key.as_ref(), sequence).seeing(seen)).collect();
-        let found = multi_get::multi_get(&state, &self.engine.dir, &queries, &tree.lookups);
+        let found = multi_get::multi_get(&state, &tree.merging, &queries, &tree.lookups);
         found.inspect_err(|error| database.events.noticed(error))
     }
 
@@ -254,7 +295,7 @@ impl Db {
         let Engine { database, tree, .. } = &*self.engine;
         let (seen, state) = (database.sequences.visible(), tree.pin());
         let query = Query::new(key.as_ref(), database.sequences.visible()).seeing(seen);
-        let found = get::contains(&state, &self.engine.dir, query, &tree.lookups);
+        let found = get::contains(&state, &tree.merging, query, &tree.lookups);
         found.inspect_err(|error| database.events.noticed(error))
     }
 
@@ -279,7 +320,7 @@ impl Db {
     /// Returns a snapshot: the database as of now, until it is dropped. It pins space: entries that
     /// are overwritten or deleted later are kept as long as a snapshot sees them.
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot::now(&self.engine.tree, &self.engine.dir)
+        Snapshot::now(&self.engine.tree)
     }
 
     /// Begins an ingest, which writes sorted data directly into tables, without the WAL: the
@@ -628,7 +669,7 @@ mod tests {
         let (seen, state) = (visible(), engine.tree.pin_scan());
         write(&db)?;
         let query = Query::new(b"oak", visible()).seeing(seen);
-        let found = get::get(&state, &engine.dir, query, &engine.tree.lookups)?.and_then(|found| found.value);
+        let found = get::get(&state, &engine.tree.merging, query, &engine.tree.lookups)?.and_then(|found| found.value);
         let next = db.get("oak")?;
         Ok([found, next].map(|value| value.map(Vec::from)))
     }

@@ -51,6 +51,16 @@ pub enum Error {
         /// The key, and how it was read; or why that is not known.
         what: String,
     },
+    /// The merge operator failed on the operands of a key, or is not registered. They stay as they
+    /// are. Other keys are not affected.
+    Merge {
+        /// The name of the merge operator.
+        operator: String,
+        /// The key.
+        key: Vec<u8>,
+        /// What the operator says.
+        what: String,
+    },
     /// There is no database in the directory, and the call may not create one: it only reads, or
     /// [`Options::create_if_missing`](crate::Options::create_if_missing) is off. Nothing was
     /// changed.
@@ -125,6 +135,8 @@ pub enum ErrorKind {
     InvalidArgument,
     /// Others have written what a transaction has read: [`Error::Conflict`].
     Conflict,
+    /// The merge operator failed, or is not registered: [`Error::Merge`].
+    Merge,
     /// The format is newer than this build, or needs a feature that it lacks:
     /// [`Error::Unsupported`].
     Unsupported,
@@ -162,6 +174,7 @@ impl Error {
             Self::Corruption { .. } => ErrorKind::Corruption,
             Self::InvalidArgument(_) => ErrorKind::InvalidArgument,
             Self::Conflict { .. } => ErrorKind::Conflict,
+            Self::Merge { .. } => ErrorKind::Merge,
             Self::NotFound { .. } => ErrorKind::NotFound,
             Self::Locked { .. } => ErrorKind::Locked,
             Self::Unsupported { .. } => ErrorKind::Unsupported,
@@ -247,6 +260,9 @@ impl fmt::Display for Error {
             Self::InvalidArgument(what) => f.write_str(what),
             Self::Conflict { what } => {
                 write!(f, "conflict: {what}; run the transaction again, as `Db::transact` does")
+            }
+            Self::Merge { operator, key, what } => {
+                write!(f, "merge operator {operator}, key \"{}\": {what}", key.escape_ascii())
             }
             Self::NotFound { dir } => {
                 write!(
@@ -347,6 +363,7 @@ mod tests {
             ErrorKind::Corruption,
             ErrorKind::InvalidArgument,
             ErrorKind::Conflict,
+            ErrorKind::Merge,
             ErrorKind::Unsupported,
             ErrorKind::OldFormat,
             ErrorKind::ReadOnly,
@@ -362,6 +379,7 @@ mod tests {
                 | ErrorKind::Corruption
                 | ErrorKind::InvalidArgument
                 | ErrorKind::Conflict
+                | ErrorKind::Merge
                 | ErrorKind::Unsupported
                 | ErrorKind::OldFormat
                 | ErrorKind::ReadOnly

@@ -28,6 +28,8 @@ use crate::format::names::FileName;
 use crate::format::record::{self, FileHeader, RecordBuffer};
 use crate::journal::{Position, Tail};
 use crate::merge::Source;
+use crate::operator::MergeOperator;
+use crate::operator::ready::SetUnion;
 use crate::stats::LookupTally;
 use crate::step;
 use crate::table::{ReadPolicy, Table, TableStorage};
@@ -36,11 +38,25 @@ use crate::tree::table_file::TableFiles;
 use crate::tree::version::Version;
 use crate::wal::{self, RecoverySettings};
 
+/// A set, as the merge operator [`SetUnion`] reads it: what is one has one encoding, and its union
+/// with itself is the same.
+pub fn set(input: &[u8]) {
+    let mut union = Vec::new();
+    let merged = SetUnion.merge(b"key", Some(input), &[input], &mut union);
+    match SetUnion::decode(input) {
+        Some(elements) => {
+            assert_eq!(SetUnion::encode(&elements), input, "one set has one encoding");
+            assert!(merged.is_ok() && union == input);
+        }
+        None => assert!(merged.is_err()),
+    }
+}
+
 /// The function of a target.
 pub type Target = fn(&[u8]);
 
 /// All targets by name; the name is also that of the program and of the directory of its corpus.
-pub const TARGETS: &[(&str, Target)] = &[("block", block), ("journal", journal), ("table", table)];
+pub const TARGETS: &[(&str, Target)] = &[("block", block), ("journal", journal), ("set", set), ("table", table)];
 
 /// The database and table that inputs of [`table`] belong to.
 pub const TABLE_PLACE: (u64, TableId) = (0xDA7A_BA5E, TableId(7));

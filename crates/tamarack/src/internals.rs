@@ -10,8 +10,11 @@ pub use crate::journal::{Profile, Record as JournalRecord, RecordScan};
 pub use crate::memory::Budget;
 pub use crate::memtable::Memtable;
 pub use crate::merge::{MergedSource, Retain, Source};
+pub use crate::operator::Merging;
 pub use crate::options::Row;
 pub use crate::repair::Salvage;
+#[cfg(feature = "metrics")]
+pub use crate::stats::openmetrics_name;
 pub use crate::table::{ReadPolicy, Table, TableBuilder, TableCursor, TableSettings, TableStorage};
 pub use crate::tree::manifest::survey::ManifestSurvey;
 pub use crate::tree::manifest::{Manifest, PROFILE as MANIFEST_PROFILE};

@@ -29,6 +29,7 @@
 //! | `lz4` | yes | block compression with LZ4, in pure Rust |
 //! | `zstd` | no | block compression with Zstandard: smaller, slower; needs a C compiler |
 //! | `bytes` | no | values become `bytes::Bytes` without a copy |
+//! | `metrics` | no | statistics in the OpenMetrics text format: `Stats::to_openmetrics` |
 //! | `measure` | no | for benchmarks: lookups report the time of their parts |
 //! | `fuzzing`, `internals` | no | parts of the engine, for this repository's tests and tools |
 //! | `planted-mistakes` | no | for tests: mistakes that others must notice |
@@ -88,6 +89,7 @@
 //! | `format` | bytes to values and back: `tamarack-format` |
 //! | `events` | events, delivered to a listener |
 //! | `step`, `stats` | names of the steps that change storage; statistics |
+//! | `operator` | [`MergeOperator`]: merge operators, and ready-made ones ([`operators`]) |
 //! | `memory`, `entry`, `error` | the account of memory; entries; the error type |
 //! | `internals` | parts of the engine for tests and tools, behind a feature |
 //! | `measure` | for benchmarks, behind a feature: times of a lookup's parts |
@@ -145,6 +147,14 @@ mod mistake;
 #[doc(hidden)]
 pub mod mistake;
 mod open;
+mod operator;
+pub mod operators {
+    //! The ready-made merge operators, for
+    //! [`Options::merge_operator`](crate::Options::merge_operator).
+
+    pub use crate::operator::check_laws;
+    pub use crate::operator::ready::{Add, Append, Max, Min, SetUnion};
+}
 mod options;
 pub mod policy {
     //! Compaction policies as values, to be built and matched on: [`Policy`].
@@ -186,6 +196,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use events::{EVENTS_MAX, Event, Listener};
 pub use ingest::{Ingest, IngestReport};
 pub use journal::Dropped;
+pub use operator::{MergeFailure, MergeOperator, Merged};
 pub use options::{AdvancedOptions, MEMORY_BYTES_MIN, Options};
 pub use policy::Policy;
 pub use read::{KeyBounds, Scan, Snapshot, Value};
@@ -193,8 +204,11 @@ pub use repair::{Lost, RepairReport, Replaced, VerifyReport};
 pub use stats::{
     DecisionStats, DiskStats, Figure, JobStats, LOOKUPS_PER_SAMPLE, LatencyStats, LevelStats, LookupCounts,
     MemoryStats, MemtableStats, Percentiles, ReadStats, ReaderStats, RunLookups, RunStats, ScanCounts, SpaceStats,
-    Statistic, Stats,
+    Statistic, Stats, WRITES_PER_SAMPLE,
 };
+#[cfg(feature = "metrics")]
+pub use stats::{OPENMETRICS_CONTENT_TYPE, openmetrics};
+pub use tamarack_env::histogram::Histogram;
 pub use tamarack_env::{Env, MemoryEnv};
 pub use tamarack_format::block::Compression;
 pub use tamarack_model::device::{Device, DeviceError, ProbeSeconds};

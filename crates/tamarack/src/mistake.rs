@@ -45,6 +45,10 @@ pub enum Mistake {
     CachedThroughFlush,
     /// An ingest leaves older versions of its keys in the cache.
     CachedThroughIngest,
+    /// A search of the table of cached entries does not notice that the table has grown.
+    CacheGrowthUnnoticed,
+    /// A cached entry is taken from its old place before it is in its new one.
+    CachedEntryTakenFirst,
     /// A lookup in the filter over the whole tree does not notice that an entry has moved.
     FilterMoveUnnoticed,
     /// An entry of that filter that moves is deleted before its copy is written.
@@ -72,6 +76,10 @@ pub enum Mistake {
     JoinedBesideRun,
     /// A transaction commits although notes were forgotten that it had not been compared with.
     ForgottenOverlooked,
+    /// A partial merge of two operands loses the older one.
+    OperandLost,
+    /// Operands are merged although a snapshot sees only the older ones.
+    OperandUnderSnapshot,
     /// The controller chooses designs at random, and all the time. No answer may depend on it.
     DesignsAtRandom,
 }

@@ -34,7 +34,7 @@ use crate::controller::{Controller, ControllerParts, ControllerSettings};
 use crate::database::Database;
 use crate::directory::Listing;
 use crate::engine::{Engine, RecoveryReport, no_database, not_a_directory, share_lock, take_lock};
-use crate::entry::{Entry, Sequence};
+use crate::entry::{Entry, EntryKind, Sequence};
 use crate::error::{Error, Result};
 use crate::events::Events;
 use crate::format::edit::Change;
@@ -43,6 +43,7 @@ use crate::format::names::FileName;
 use crate::format::shape::TreeDesign;
 use crate::memory::Account;
 use crate::memtable::Memtable;
+use crate::operator::{self, Merging};
 use crate::options::{Kept, Resolved};
 use crate::redesign::{Redesign, begun};
 use crate::stats::Counters;
@@ -89,6 +90,7 @@ pub(crate) fn open(dir: &Path, options: &Resolved) -> Result<Engine> {
     let wal = Wal::start(wal_settings(dir, options, &version), &recovered, version.edit_number())?;
     let version = note_birth(&manifest, &wal, version)?;
     let (version, shape) = settle_shape(dir, options, &manifest, version)?;
+    let version = settle_operator(dir, options, &manifest, version, replay.has_operands)?;
     let last = recovered.last_sequence;
     let parts = RecoveredParts { lock, account, cache, tables, manifest, version, shape, replay, last, wal, report };
     let mut engine = assemble(dir, options, parts)?;
@@ -111,6 +113,7 @@ pub(crate) fn open_read_only(dir: &Path, options: &Resolved) -> Result<Engine> {
     tables.set_elastic_bits_per_entry(options.filter.bits_per_entry());
     let mut replay = Replay::new(&account, shape.buffer().0, flushed_through(&version));
     let recovered = recover_wal(wal::read, env, dir, options, &version, &mut replay)?;
+    check_operator(dir, options, &version, replay.has_operands)?;
     let report = RecoveryReport {
         dropped: found.dropped.into_iter().chain(recovered.dropped.clone()).collect(),
         entries_replayed: replay.entries,
@@ -269,6 +272,7 @@ struct Replay {
     immutable: Vec<Arc<ImmutableMemtable>>,
     last: Sequence,
     entries: u64,
+    has_operands: bool,
 }
 
 impl Replay {
@@ -281,6 +285,7 @@ impl Replay {
             immutable: Vec::new(),
             last,
             entries: 0,
+            has_operands: false,
         }
     }
 
@@ -298,6 +303,7 @@ impl Replay {
             let memtable = std::mem::replace(&mut self.active, next);
             self.immutable.insert(0, Arc::new(ImmutableMemtable { memtable, last: self.last }));
         }
+        self.has_operands |= entry.kind == EntryKind::Merge;
         self.active.insert(entry);
         self.last = entry.sequence;
         self.entries += 1;
@@ -379,7 +385,9 @@ fn assemble(dir: &Path, options: &Resolved, parts: RecoveredParts) -> Result<Eng
     let reserve = Reserve::new(env.clone(), dir.to_owned(), events.clone(), reserve_bytes, memtables, memtable_bytes);
     let reserve = Arc::new(reserve);
     let shared = Arc::new(Database::new(last, version.edit_number(), events.clone(), lock));
-    let tree = Arc::new(Tree::new(TREE, shared.clone(), replay.active, replay.immutable, version));
+    let merging = merging(dir, options, &version);
+    let tree = Tree::new(TREE, shared.clone(), replay.active, replay.immutable, version, merging.clone());
+    let tree = Arc::new(tree);
     let manifest = Arc::new(manifest);
     let interval = Arc::new(IntervalSync::new(env.clone(), wal.clone(), shared.clone()));
     let output = OutputSettings {
@@ -388,6 +396,7 @@ fn assemble(dir: &Path, options: &Resolved, parts: RecoveredParts) -> Result<Eng
         block_bytes: options.block_bytes,
         compression: options.compression,
         digests: options.keeps_digests(),
+        merging,
     };
     let output_context =
         Arc::new(OutputContext::new(output, env.clone(), manifest.clone(), tables.clone(), reserve.clone()));
@@ -637,6 +646,50 @@ fn settle_shape(
     let reopened = version.wal_end().map(|_| Change::WalReopened);
     let version = manifest.commit(reopened.into_iter().chain(changes).collect())?;
     Ok((version, shape))
+}
+
+/// Returns an error if the options have another merge operator than that of the operands in the
+/// database.
+fn check_operator(dir: &Path, options: &Resolved, version: &Version, has_operands: bool) -> Result<()> {
+    let tree = version.tree(TREE).expect("every database has the one tree");
+    let (Some(registered), Some(recorded)) = (&options.merge_operator, tree.merge_operator()) else { return Ok(()) };
+    let name = registered.0.name();
+    if name == &**recorded || !(has_operands || tree.has_merge_operands()) {
+        return Ok(());
+    }
+    Err(Error::InvalidArgument(format!(
+        "{}: the database has operands of merge operator {recorded}, and is opened with {name}: register {recorded}, or \
+         compact the database with it before the operator is replaced",
+        dir.display()
+    )))
+}
+
+/// Records the merge operator of the options, if another one or none is recorded.
+fn settle_operator(
+    dir: &Path,
+    options: &Resolved,
+    manifest: &Manifest,
+    version: Arc<Version>,
+    has_operands: bool,
+) -> Result<Arc<Version>> {
+    check_operator(dir, options, &version, has_operands)?;
+    let recorded = version.tree(TREE).and_then(|tree| tree.merge_operator());
+    let Some(registered) = &options.merge_operator else { return Ok(version) };
+    let name = registered.0.name();
+    if recorded.is_some_and(|recorded| **recorded == *name) {
+        return Ok(version);
+    }
+    let reopened = version.wal_end().map(|_| Change::WalReopened);
+    let set = Change::MergeOperatorSet { tree: TREE, name: name.into() };
+    manifest.commit(reopened.into_iter().chain([set]).collect())
+}
+
+/// The merge operator of the options; without one, the ready-made one that is recorded.
+fn merging(dir: &Path, options: &Resolved, version: &Version) -> Arc<Merging> {
+    let recorded = version.tree(TREE).and_then(|tree| tree.merge_operator()).cloned();
+    let registered = options.merge_operator.as_ref().map(|registered| registered.0.clone());
+    let ready = || recorded.as_deref().and_then(operator::ready::by_name);
+    Merging::new(dir.into(), registered.or_else(ready), recorded)
 }
 
 /// The background workers of a database.

@@ -12,6 +12,7 @@
 
 mod rows;
 
+use std::fmt;
 use std::sync::Arc;
 
 use tamarack_env::Env;
@@ -25,6 +26,7 @@ use crate::error::{Error, Result};
 use crate::events::Listener;
 use crate::format::block::Compression;
 use crate::memory::Budget;
+use crate::operator::{MergeOperator, NAME_BYTES_MAX};
 use crate::redesign::keeps_digests;
 use crate::table::{TableAccess, open_files_max};
 use crate::tree::manifest::ROLL_BYTES_MIN;
@@ -73,6 +75,7 @@ options! {
         /// and 1 MiB, for allocations of a single call and until the cache has shrunk, and, while
         /// values near the largest size are written, by up to four of them per background thread. A
         /// process that reads many blocks at once keeps another 4 MiB, shared by all its databases.
+        /// A search for a design (`Stats::searching_design`) takes one to two MiB while it lasts.
         /// If filters, indexes and pinned memory alone exceed the budget, the database goes on, and
         /// [`crate::MemoryStats::over_bytes`] shows by how much. What transactions have read and
         /// written counts as well, and is not bounded either: it goes with the transaction.
@@ -178,6 +181,16 @@ options! {
         /// background work. [`crate::Event`] lists the events, [`crate::Listener`] what a listener
         /// may do.
         listener(listener: Arc<dyn Listener>) -> Unshown<Arc<dyn Listener>>, default "none", range "any listener";
+
+        /// Merge operator: what [`crate::Db::merge`] does to values. [`crate::operators`] has
+        /// ready-made ones; [`crate::MergeOperator`] is what others implement. The database records
+        /// the operator's name. It does not open with an operator of another name while it has
+        /// operands; once compactions have merged all of them, the operator can be replaced.
+        ///
+        /// Without this option, a ready-made operator whose name is recorded is used. If there is
+        /// none, a database with operands opens, and reads of keys that have some fail
+        /// ([`crate::Error::Merge`]).
+        merge_operator(operator: Arc<dyn MergeOperator>) -> Unshown<Arc<dyn MergeOperator>>, default "the recorded one, if it is ready-made; else none", range "any operator with a name of 1 to 255 bytes";
 
         /// Overrides of derived settings.
         advanced(advanced: AdvancedOptions) -> AdvancedOptions, default "nothing overridden", range "see [`AdvancedOptions`]";
@@ -450,6 +463,7 @@ impl Options {
             index_bytes: advanced.index_bytes,
             reserve_bytes: advanced.reserve_bytes,
             listener: self.listener.clone().map(|Unshown(listener)| listener),
+            merge_operator: operator(self.merge_operator.clone().map(|Unshown(operator)| operator))?,
             tail: if advanced.strict_recovery.unwrap_or(false) { Tail::Strict } else { Tail::MayBeTorn },
         })
     }
@@ -462,6 +476,20 @@ impl Options {
 pub(crate) fn parse_policy(specification: &str) -> Result<Arc<Policy>> {
     let policy = policy::parse(specification).map_err(|error| Error::InvalidArgument(error.to_string()))?;
     Ok(Arc::new(policy))
+}
+
+/// The registered operator, if its name can be recorded.
+///
+/// # Errors
+/// [`Error::InvalidArgument`] if it cannot.
+fn operator(registered: Option<Arc<dyn MergeOperator>>) -> Result<Option<RegisteredOperator>> {
+    let Some(registered) = registered else { return Ok(None) };
+    let bytes = registered.name().len();
+    if !(1..=NAME_BYTES_MAX).contains(&bytes) {
+        let what = format!("merge_operator with a name of {bytes} bytes: 1 to {NAME_BYTES_MAX} are allowed");
+        return Err(Error::InvalidArgument(what));
+    }
+    Ok(Some(RegisteredOperator(registered)))
 }
 
 /// Parses the specification of a filter.
@@ -539,7 +567,18 @@ pub(crate) struct Resolved {
     /// `None` derives it.
     pub(crate) reserve_bytes: Option<u64>,
     pub(crate) listener: Option<Arc<dyn Listener>>,
+    pub(crate) merge_operator: Option<RegisteredOperator>,
     pub(crate) tail: Tail,
+}
+
+/// The merge operator of the options.
+#[derive(Clone)]
+pub(crate) struct RegisteredOperator(pub(crate) Arc<dyn MergeOperator>);
+
+impl fmt::Debug for RegisteredOperator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.name())
+    }
 }
 
 #[cfg(test)]
@@ -590,7 +629,8 @@ mod tests {
             assert!(row(name).default.contains(holds), "{name}: {} instead of {holds}", row(name).default);
         }
         // No single value.
-        let others = ["threads", "advanced", "env", "cache_bytes", "index_bytes", "listener", "reserve_bytes"];
+        let others =
+            ["threads", "advanced", "env", "cache_bytes", "index_bytes", "listener", "merge_operator", "reserve_bytes"];
         for row in Options::TABLE.iter().chain(AdvancedOptions::TABLE) {
             let looked_at = holds.iter().any(|(name, _)| *name == row.name) || others.contains(&row.name);
             assert!(looked_at, "cover the default of `{}` in this test", row.name);

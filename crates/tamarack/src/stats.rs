@@ -9,11 +9,14 @@ mod idle;
 mod latency;
 mod lookups;
 mod number;
+#[cfg(feature = "metrics")]
+mod openmetrics;
 mod reads;
 mod resources;
 mod samples;
 mod statistics;
 mod tree;
+mod writes;
 
 use std::time::Duration;
 
@@ -21,10 +24,14 @@ use tamarack_env::sync::atomic::{AtomicU64, Ordering};
 use tamarack_env::sync::{Mutex, Rank};
 
 pub use database::{Counters, Stats};
-pub(crate) use latency::LookupKind;
+pub(crate) use latency::LatencyKind;
 pub use latency::{LatencyStats, Percentiles};
 pub(crate) use lookups::{LookupCounters, THREAD_SLOTS};
 pub use lookups::{LookupCounts, LookupTally, ScanCounts};
+#[cfg(all(feature = "metrics", feature = "internals"))]
+pub use openmetrics::openmetrics_name;
+#[cfg(feature = "metrics")]
+pub use openmetrics::{OPENMETRICS_CONTENT_TYPE, openmetrics};
 pub(crate) use reads::{ReadCounters, Reader, ReaderCounters};
 pub use reads::{ReadStats, ReaderStats};
 pub use resources::{DiskStats, MemoryStats};
@@ -32,6 +39,8 @@ pub use samples::{LOOKUPS_PER_SAMPLE, RunLookups};
 pub(crate) use samples::{TableSamples, sampled_lately};
 pub use statistics::{Figure, Statistic};
 pub use tree::{DecisionStats, JobStats, LevelStats, MemtableStats, RunStats, SpaceStats};
+pub use writes::WRITES_PER_SAMPLE;
+pub(crate) use writes::{WriteCountdown, WriteSampler};
 
 /// Counter that only grows.
 #[derive(Debug, Default)]

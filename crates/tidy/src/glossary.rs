@@ -138,7 +138,8 @@ const BANNED: &[Banned] = &[
         within: In::Prose,
         instead: "compaction (plan, job, edit); a merge is the k-way merging iterator or the merge operator",
         unless_next: &["operator", "operators", "operand", "operands", "iterator", "iterators", "policy", "policies"],
-        allowed: &["crates/tamarack/src/merge", "SECURITY.md"],
+        // The iterator and the operator.
+        allowed: &["crates/tamarack/src/merge", "crates/tamarack/src/operator", "SECURITY.md"],
     },
     banned(
         "merge for compaction in names",

@@ -111,6 +111,7 @@ const LAYERS: &[Layer] = &[
             "stats",
             "memory",
             "admission",
+            "operator",
             "entry",
             "error",
             "measure",
@@ -188,7 +189,7 @@ const LAYERS: &[Layer] = &[
     Layer {
         directory: "tamarack-testing",
         may_use: &["tamarack-env"],
-        modules: &["lib", "directory", "hooked", "files", "zipf", "random", "seeds", "stored"],
+        modules: &["lib", "directory", "hooked", "openmetrics", "files", "zipf", "random", "seeds", "stored"],
     },
     Layer {
         directory: "tamarack-env",

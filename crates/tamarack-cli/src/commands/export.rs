@@ -66,7 +66,25 @@ pub(super) fn print<K: AsRef<[u8]>, V: AsRef<[u8]>>(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use tamarack::Options;
+    use tamarack::operators::Append;
+
     use crate::testing::{Random, TestDir, run_ok, special_bytes};
+
+    /// What a ready-made merge operator makes of its operands is exported, and read, as a value.
+    #[test]
+    fn operands_are_exported_as_values() {
+        let dir = TestDir::new("operands_are_exported_as_values");
+        let path = dir.join("db");
+        let db = Options::new().merge_operator(Arc::new(Append)).open(&path).expect("a new database");
+        db.put("oak", "acorn").and_then(|()| db.flush()).expect("space on the disk");
+        db.merge("oak", " and leaf").and_then(|()| db.merge("elm", "leaf")).expect("space on the disk");
+        db.close().expect("space on the disk");
+        assert_eq!(run_ok(&["export", &path]), "elm\tleaf\noak\tacorn and leaf\n");
+        assert_eq!(run_ok(&["get", &path, "oak"]), "acorn and leaf\n");
+    }
 
     /// Exporting and importing in every format gives the same database.
     #[test]

@@ -112,7 +112,8 @@ fn lines(dir: &Path, report: &RepairReport) -> Vec<String> {
     lines.push("older values of lost keys may reappear, also of keys that were deleted".to_owned());
     if report.may_return {
         lines.push(
-            "the manifest is lost: older values of other keys may reappear as well, and missing files go unnoticed"
+            "the manifest is lost: older values of other keys may reappear as well, merge operands may count twice or \
+             not at all, and missing files go unnoticed"
                 .to_owned(),
         );
     }

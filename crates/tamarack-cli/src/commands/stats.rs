@@ -34,6 +34,12 @@ Entries include old versions and tombstones (the marks of deleted keys). --runs 
 every run with its filter's bits per key and false positive rate; --json prints
 everything. The command changes nothing.
 
+--openmetrics prints all statistics in the OpenMetrics text format, which Prometheus
+and others read; docs/STATS.md has the names of the metrics. The command opens the
+database, so no other process may have it open, and counters begin at 0. To watch a
+database in use, the program that has it open serves the text of
+`Stats::to_openmetrics`.
+
 Lookups are counted while a database is open, and this command has just opened it.
 --lookups FILE therefore looks up the keys in FILE first, one per line (see `tamarack
 export --help` for escapes), and shows what the lookups cost: block reads beside the
@@ -45,7 +51,8 @@ key; the run's filter saves a block read for each of them.",
 tamarack stats names.db
 tamarack stats names.db --runs
 tamarack stats names.db --lookups keys.txt
-tamarack stats names.db --json",
+tamarack stats names.db --json
+tamarack stats names.db --openmetrics",
     arguments: || {
         vec![
             database::path_argument(),
@@ -55,6 +62,11 @@ tamarack stats names.db --json",
                 .value_name("FILE")
                 .help("Look up the keys in FILE first, one per line, and show what\nthe lookups cost; - is standard input")
                 .value_parser(value_parser!(PathBuf)),
+            Arg::new("openmetrics")
+                .long("openmetrics")
+                .help("Print all statistics in the OpenMetrics text format")
+                .action(ArgAction::SetTrue)
+                .conflicts_with_all(["json", "runs"]),
             database::direct_argument(),
         ]
     },
@@ -71,6 +83,10 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
     }
     let (stats, recovery) = (db.stats(), db.recovery().clone());
     db.close()?;
+    if matches.get_flag("openmetrics") {
+        output.bytes(stats.to_openmetrics().as_bytes())?;
+        return Ok(Outcome::Done);
+    }
     let text = for_people(&stats, &recovery, &name, matches.get_flag("runs") || keys.is_some());
     output.result(Some(&text), for_programs(&stats, &recovery, &name))?;
     Ok(Outcome::Done)
@@ -135,11 +151,20 @@ fn remarks(stats: &Stats, recovery: &RecoveryReport) -> Vec<String> {
         );
     }
     if stats.write_delays + stats.write_stalls > 0 {
-        let seconds = show_seconds(stats.write_delay_seconds + stats.write_stall_seconds);
-        line("delays", format!("{seconds} of write throttling and write stalls since opening, summed over writers"));
+        line("delays", delays(stats));
     }
     line("opening", opening(recovery));
     lines
+}
+
+/// Write throttling and write stalls.
+fn delays(stats: &Stats) -> String {
+    let seconds = show_seconds(stats.write_delay_seconds + stats.write_stall_seconds);
+    let longest_ns = stats.write_delay_times.longest_ns().max(stats.write_stall_times.longest_ns());
+    format!(
+        "{seconds} of write throttling and write stalls since opening, summed over writers; the longest {}",
+        lookups::show_ns(longest_ns)
+    )
 }
 
 fn space(stats: &Stats) -> String {
@@ -300,6 +325,8 @@ fn recovery_for_programs(recovery: &RecoveryReport) -> Map<String, Value> {
 
 #[cfg(test)]
 mod tests {
+    use tamarack_testing::parse_openmetrics;
+
     use crate::testing::{TestDir, run, run_ok};
 
     /// Stored entries are counted, in memtables and levels.
@@ -351,11 +378,38 @@ mod tests {
         let text = run_ok(&["stats", &db, "--lookups", &keys]);
         assert!(text.contains("\nmodel    predicts "), "{text}");
         assert!(text.contains("lookups  20,000 since opening") && text.contains("\nnot found"), "{text}");
-        assert!(!run_ok(&["stats", &db]).contains("lookups"));
+        // The advice at the end may name the database, whose path has the word in it.
+        let without = run_ok(&["stats", &db]).replace(&db, "DB");
+        assert!(!without.contains("lookups"), "{without}");
         let wrong = run(&["import", &db, &keys, "--filter", "bloom"]);
         assert!(wrong.err.contains("`bloom:bits=10`"), "{}", wrong.err);
         let wrong = run(&["stats", &db, "--lookups", &dir.file("wrong", "key 1\n\\q\n")]);
         assert!(wrong.err.contains("wrong:2: "), "{}", wrong.err);
+    }
+
+    /// `--openmetrics` prints all statistics in that format, those of lookups of this command
+    /// included.
+    #[test]
+    fn prints_openmetrics() {
+        let dir = TestDir::new("prints_openmetrics");
+        let db = dir.join("db");
+        let lines: String = (0..5000).map(|i| format!("key {i}\t{}\n", "v".repeat(100))).collect();
+        run_ok(&["import", &db, &dir.file("in.tsv", lines), "--memory", "1MiB"]);
+        // Runs of a compaction in progress count for what they may still have.
+        run_ok(&["compact", &db, "--settle"]);
+        let keys = dir.file("keys", (0..500).map(|i| format!("key {i}\n")).collect::<String>());
+        let text = run_ok(&["stats", &db, "--openmetrics", "--lookups", &keys]);
+        let families = parse_openmetrics(&text).unwrap_or_else(|rule| panic!("{rule}\n{text}"));
+        let value = |name: &str| {
+            let family = families.iter().find(|family| family.name == name).expect("it is there");
+            family.samples.iter().map(|sample| sample.value).sum::<f64>()
+        };
+        assert_eq!(value("tamarack_lookups"), 500.0);
+        assert_eq!(value("tamarack_level_entries") + value("tamarack_memtable_entries"), 5000.0);
+        for other in ["--json", "--runs"] {
+            let refused = run(&["stats", &db, "--openmetrics", other]);
+            assert_eq!((refused.status, refused.out.as_str()), (2, ""), "{}", refused.err);
+        }
     }
 
     /// The member names that programs rely on. Do not remove names; add new ones here.
@@ -375,7 +429,7 @@ mod tests {
              compactions_paused debt_bytes debt_seconds decisions disk filter_bytes jobs last_background_error late_bytes latencies levels \
              live_bytes lookups memory memtable_capacity_bytes memtables pending_delete_bytes policy reads recovery \
              scans searching_design since_opening snapshots space_amplification_max space_amplification_worst stale_bytes visible_sequence \
-             wal_bytes wal_segments write_amplification writing_stopped"
+             wal_bytes wal_segments write_amplification write_delay_times write_stall_times writing_stopped"
         );
         assert_eq!(names(&shown["disk"]), "free_bytes is_low reserve_bytes total_bytes");
         assert_eq!(names(&shown["memtables"][0]), "entries memory_bytes raw_bytes");
@@ -387,13 +441,14 @@ mod tests {
         );
         assert_eq!(
             names(&shown["levels"][0]),
-            "capacity_bytes entries file_bytes filter_bits occupancy raw_bytes run_slots runs runs_above_slots \
+            "capacity_bytes entries file_bytes filter_bits merge_operands occupancy raw_bytes run_slots runs runs_above_slots \
              runs_in_compactions tables tombstones written_raw_bytes"
         );
         assert_eq!(
             names(&shown["levels"][0]["runs"][0]),
             "entries file_bytes filter_bits filter_false_positives filter_fpr filter_fpr_measured id in_compaction \
-             lookups lookups_estimated lookups_zero_result_estimated raw_bytes tables tombstones zero_results_per_lookup"
+             lookups lookups_estimated lookups_zero_result_estimated merge_operands raw_bytes tables tombstones \
+             zero_results_per_lookup"
         );
         assert_eq!(
             names(&shown["since_opening"]),
@@ -407,8 +462,8 @@ mod tests {
             "cached_entries data_blocks_cached data_blocks_read filter_false_positives filter_negatives filter_probes lookups \
              predicted_block_reads_absent predicted_block_reads_present sampled zero_result"
         );
-        assert_eq!(names(&shown["latencies"]), "found_by_reads found_in_memory multi_gets not_found seeks");
-        assert_eq!(names(&shown["latencies"]["seeks"]), "p50_ns p999_ns p99_ns samples");
+        assert_eq!(names(&shown["latencies"]), "found_by_reads found_in_memory multi_gets not_found seeks writes");
+        assert_eq!(names(&shown["latencies"]["seeks"]), "longest_ns p50_ns p999_ns p99_ns samples");
         assert_eq!(names(&shown["reads"]), "compactions gets multi_gets scans upkeep");
         assert_eq!(names(&shown["reads"]["gets"]), "ahead batches blocks bytes index_blocks reads");
         assert_eq!(names(&shown["recovery"]), "dropped entries_replayed orphans_removed");

@@ -1,7 +1,7 @@
 //! Results as JSON objects.
 
 use serde_json::{Map, Value};
-use tamarack::{Figure, Statistic};
+use tamarack::{Figure, Percentiles, Statistic};
 
 use crate::text;
 
@@ -22,6 +22,7 @@ fn value(figure: Figure) -> Value {
         Figure::Count(count) => count.into(),
         Figure::Number(number) => number.into(),
         Figure::Text(text) => text.into(),
+        Figure::Latencies(latencies) => figures(Percentiles::of(&latencies).figures()).into(),
         Figure::Group(group) => figures(group).into(),
         Figure::List(list) => list.into_iter().map(value).collect(),
         _ => Value::Null,

@@ -56,19 +56,23 @@ fn cache(stats: &Stats) -> String {
 /// Latency percentiles of the sampled lookups.
 fn latencies(stats: &Stats) -> Option<String> {
     let kinds = [
-        ("found in memory", stats.latencies.found_in_memory),
-        ("found by block reads", stats.latencies.found_by_reads),
-        ("not found", stats.latencies.not_found),
-        ("multi_get", stats.latencies.multi_gets),
-        ("seek", stats.latencies.seeks),
+        ("found in memory", &stats.latencies.found_in_memory),
+        ("found by block reads", &stats.latencies.found_by_reads),
+        ("not found", &stats.latencies.not_found),
+        ("multi_get", &stats.latencies.multi_gets),
+        ("seek", &stats.latencies.seeks),
+        ("write", &stats.latencies.writes),
+        ("write delay", &stats.write_delay_times),
+        ("write stall", &stats.write_stall_times),
     ];
-    let timed = kinds.into_iter().filter(|(_, percentiles)| percentiles.samples > 0);
-    let rows: Vec<Vec<String>> = timed
-        .map(|(name, Percentiles { samples, p50_ns, p99_ns, p999_ns, .. })| {
-            vec![name.to_owned(), grouped(samples), show_ns(p50_ns), show_ns(p99_ns), show_ns(p999_ns)]
+    let timed = kinds.map(|(name, latencies)| (name, Percentiles::of(latencies)));
+    let rows: Vec<Vec<String>> = (timed.into_iter().filter(|(_, percentiles)| percentiles.samples > 0))
+        .map(|(name, Percentiles { samples, p50_ns, p99_ns, p999_ns, longest_ns, .. })| {
+            let times = [p50_ns, p99_ns, p999_ns, longest_ns].map(show_ns);
+            [name.to_owned(), grouped(samples)].into_iter().chain(times).collect()
         })
         .collect();
-    let heading = ["latency", "samples", "p50", "p99", "p99.9"];
+    let heading = ["latency", "samples", "p50", "p99", "p99.9", "longest"];
     (!rows.is_empty()).then(|| table(&[vec![heading.map(str::to_owned).to_vec()], rows].concat()))
 }
 

@@ -9,8 +9,8 @@
 //! at most about one such time per level, as long as entries are written.
 //!
 //! The caller leaves out garbage that a snapshot still needs, since a compaction would not remove
-//! it. [`Contents::garbage`] defines garbage: tombstones; deleted key ranges and expired entries
-//! can be due by the same rule.
+//! it. [`Contents::garbage`] defines garbage: tombstones, and merge operands, which become values
+//! at the latest at the bottom; deleted key ranges and expired entries can be due by the same rule.
 
 use super::situation::Contents;
 use crate::occupancy::RunId;

@@ -80,6 +80,7 @@
 //! Tests: here; `tests/suite/entries.rs` compares a database with tiny caches with a model, and
 //! shows that each rule above is needed.
 
+mod buckets;
 mod collapse;
 mod entries;
 mod entry;
@@ -87,6 +88,7 @@ mod lower;
 mod neighbours;
 mod queues;
 mod regions;
+mod slot;
 mod usage;
 mod uses;
 
@@ -99,14 +101,16 @@ use tamarack_env::sync::{Mutex, MutexGuard, Rank};
 use tamarack_env::{Env, Worker};
 use tamarack_filter::Digest;
 
-use self::entries::EntryTable;
+use self::entries::{EntryTable, TableWriter};
 pub use self::entry::CachedEntry;
 pub use self::lower::{CachedBlock, LowerBlock, LowerSlots, SharedLower};
 use self::neighbours::Neighbours;
 use self::queues::{Home, Item, Queues};
 use self::regions::Regions;
+pub use self::slot::FoundEntry;
+use self::slot::Removed;
 use self::usage::{Kind, Usage};
-use crate::entry::{Entry, Query, Sequence};
+use crate::entry::{Entry, EntryKind, Query, Sequence};
 use crate::format::SharedBlock;
 use crate::format::fences::Fences;
 use crate::format::meta::TableId;
@@ -126,9 +130,9 @@ const GHOSTS_MAX: usize = 1 << 20;
 /// The cache's own memory for a block: its place in a queue, of which up to half may be unused.
 const BLOCK_ITEM_BYTES: u64 = 32;
 
-/// The cache's own memory for an entry: its place in a queue, its node in the hash table, and its
-/// slot there, of which about half are empty.
-const ENTRY_ITEM_BYTES: u64 = 96;
+/// The cache's own memory for an entry, on average: its place in a queue, of which up to half may
+/// be unused, and its slot in the table, of which about half are empty.
+const ENTRY_ITEM_BYTES: u64 = 64;
 
 /// The slots of data blocks may take one part of the cache in this many: they cannot be evicted
 /// while their lower index block is resident, which is bounded by itself, but not by this cache.
@@ -167,9 +171,11 @@ pub struct BlockCache {
     counters: [Counters; STRIPES],
 }
 
-/// The order of eviction, and the regions of memory that have blocks.
+/// The order of eviction, the right to change the table of entries, and the regions of memory that
+/// have blocks.
 struct EvictionOrder {
     queues: Queues,
+    writer: TableWriter,
     regions: Regions,
     /// Blocks that `regions` still counts although they are gone with their table.
     gone: u64,
@@ -198,7 +204,7 @@ pub enum Holder<'a> {
     /// The block of the entry.
     Block(&'a SharedBlock),
     /// The cache's copy of the entry.
-    Entry(&'a CachedEntry),
+    Entry(&'a FoundEntry<'a>),
 }
 
 /// Hits and misses of some of the blocks, on a cache line of their own. Threads that contend for a
@@ -211,9 +217,10 @@ struct Counters {
 }
 
 /// What was evicted, to be freed without the lock.
-enum Evicted {
+enum Evicted<'a> {
     Data(SharedBlock),
     Lower(#[expect(dead_code, reason = "to be dropped")] SharedLower),
+    Entry(#[expect(dead_code, reason = "to be dropped")] Removed<'a>),
 }
 
 impl BlockCache {
@@ -224,7 +231,13 @@ impl BlockCache {
         Self {
             order: Mutex::new(
                 Rank::Cache,
-                EvictionOrder { queues, regions: Regions::default(), gone: 0, collapses: false },
+                EvictionOrder {
+                    queues,
+                    writer: TableWriter::default(),
+                    regions: Regions::default(),
+                    gone: 0,
+                    collapses: false,
+                },
             ),
             collapsing: OnceLock::new(),
             entries: EntryTable::new(),
@@ -254,15 +267,23 @@ impl BlockCache {
         self.usage.items(Kind::Entry) > 0
     }
 
+    /// Asks for the memory in which [`BlockCache::entry`] begins to search.
+    #[inline]
+    pub fn prefetch_entry(&self, query: &Query<'_>) {
+        self.entries.prefetch(entry_name(query.digest()));
+    }
+
     /// The youngest version of the query's key in all tables, or the fact that there is none, if
     /// that is cached and answers the query.
-    pub fn entry(&self, query: &Query<'_>) -> Option<CachedEntry> {
-        let cached = self.entries.get(entry_name(query.digest()))?;
+    #[inline]
+    pub fn entry(&self, query: &Query<'_>) -> Option<FoundEntry<'_>> {
+        let found = self.entries.get(entry_name(query.digest()))?;
+        let cached = found.read();
         let is_its_key = cached.key() == query.key() || mistake::is_planted(Mistake::CachedKeyMistaken);
         let is_visible = cached.sequence() <= query.seen() || mistake::is_planted(Mistake::CachedFromTheFuture);
         let is_void = cached.known_at().0 < self.ingested.load(Ordering::Acquire)
             && !mistake::is_planted(Mistake::CachedThroughIngest);
-        (is_its_key && is_visible && !is_void).then_some(cached)
+        (is_its_key && is_visible && !is_void).then_some(found)
     }
 
     /// Notes that the flush of a memtable begins whose greatest sequence is `last`.
@@ -292,18 +313,20 @@ impl BlockCache {
         let name = entry_name(Digest::of(entry.key));
         let bytes = CachedEntry::memory_bytes_of(entry) as u64;
         let is_cached = self.entries.has(name);
-        let is_wanted = is_hot && 2 * bytes <= USUAL_BLOCK_BYTES && !self.holds_all();
+        // An operand needs what is below it, so it answers nobody.
+        let answers = entry.kind != EntryKind::Merge;
+        let is_wanted = is_hot && answers && 2 * bytes <= USUAL_BLOCK_BYTES && !self.holds_all();
         if !(is_cached || is_wanted) || mistake::is_planted(Mistake::CachedThroughFlush) {
             return;
         }
-        let copy = CachedEntry::new(entry, last);
+        let copy = CachedEntry::new(name, entry, last);
         let order = self.order.lock();
         // The capacity may just have changed, and the older entry may have been evicted.
-        if self.may_hold(bytes) && (is_wanted || self.entries.has(name)) {
-            self.put_entry(order, name, copy);
+        if answers && self.may_hold(bytes) && (is_wanted || self.entries.has(name)) {
+            self.put_entry(order, copy);
         } else if self.entries.has(name) {
-            // What is too large must not leave the older one behind.
-            self.put_entry(order, name, CachedEntry::unknown());
+            // What is too large, or answers nobody, must not leave the older one behind.
+            self.put_entry(order, CachedEntry::unknown(name));
         }
     }
 
@@ -380,11 +403,14 @@ impl BlockCache {
         found: Option<Entry<'_>>,
     ) {
         let is_wanted = self.neighbours.other_was_wanted(lower.name_of(at), query.digest()) || self.holds_all();
-        let is_small = found.is_none_or(|entry| 2 * CachedEntry::memory_bytes_of(&entry) <= block.memory_bytes());
+        let is_small = found.is_none_or(|entry| {
+            entry.kind != EntryKind::Merge && 2 * CachedEntry::memory_bytes_of(&entry) <= block.memory_bytes()
+        });
         if is_wanted || !is_small || !self.admits(query.seen()) {
             self.insert(lower, at, block.clone());
         } else if let Some(entry) = found {
-            self.insert_entry(entry_name(query.digest()), CachedEntry::new(&entry, query.seen()), query.seen());
+            let copy = CachedEntry::new(entry_name(query.digest()), &entry, query.seen());
+            self.insert_entry(copy, query.seen());
         }
     }
 
@@ -393,32 +419,37 @@ impl BlockCache {
     #[cold]
     pub fn admit_absent(&self, query: &Query<'_>) {
         if self.admits(query.seen()) && !self.holds_all() {
-            let absent = CachedEntry::absent(query.key(), query.seen());
-            self.insert_entry(entry_name(query.digest()), absent, query.seen());
+            let absent = CachedEntry::absent(entry_name(query.digest()), query.key(), query.seen());
+            self.insert_entry(absent, query.seen());
         }
     }
 
     /// Returns true if a lookup that has `seen` so much sees all that is in the tables, and all
-    /// that flushes and ingests in progress add to them.
+    /// that flushes and ingests in progress add to them. One that has seen nothing looks for the
+    /// versions below a merge operand, which are not the youngest.
     fn admits(&self, seen: Sequence) -> bool {
-        seen.0 >= self.begun.load(Ordering::Relaxed) || mistake::is_planted(Mistake::CachedFromThePast)
+        seen != Sequence::ZERO && seen.0 >= self.begun.load(Ordering::Relaxed)
+            || mistake::is_planted(Mistake::CachedFromThePast)
     }
 
-    /// Inserts or replaces the entry of that name, found by a lookup that has `seen` so much.
-    fn insert_entry(&self, name: u64, entry: CachedEntry, seen: Sequence) {
+    /// Inserts an entry or replaces the one of its name. A lookup found it that has `seen` so much.
+    fn insert_entry(&self, entry: CachedEntry, seen: Sequence) {
         let order = self.order.lock();
         // A flush may have begun since the lookup did.
         if self.admits(seen) && self.may_hold(entry.memory_bytes() as u64) {
-            self.put_entry(order, name, entry);
+            self.put_entry(order, entry);
         }
     }
 
-    fn put_entry(&self, mut order: MutexGuard<'_, EvictionOrder>, name: u64, entry: CachedEntry) {
+    fn put_entry(&self, mut order: MutexGuard<'_, EvictionOrder>, entry: CachedEntry) {
         let mut evicted = Vec::new();
-        let bytes = entry.memory_bytes() as u64;
+        let (name, bytes) = (entry.read().name(), entry.memory_bytes() as u64);
         self.usage.add(Kind::Entry, bytes);
-        match self.entries.insert(name, entry) {
-            Some(replaced_bytes) => self.usage.subtract(Kind::Entry, replaced_bytes as u64),
+        match self.entries.insert(&mut order.writer, entry) {
+            Some(replaced) => {
+                self.usage.subtract(Kind::Entry, replaced.memory_bytes() as u64);
+                evicted.push(Evicted::Entry(replaced));
+            }
             None => order.queues.insert(Item { home: Home::Entry(name), bytes }),
         }
         self.evict(&mut order, &mut evicted);
@@ -432,16 +463,16 @@ impl BlockCache {
     }
 
     /// Evicts what exceeds the capacity. The caller has the lock, and drops `evicted` without it.
-    fn evict(&self, order: &mut EvictionOrder, evicted: &mut Vec<Evicted>) {
-        let EvictionOrder { queues, regions, gone, .. } = order;
+    fn evict<'a>(&'a self, order: &mut EvictionOrder, evicted: &mut Vec<Evicted<'a>>) {
+        let EvictionOrder { queues, writer, regions, gone, .. } = order;
         let capacity = self.capacity();
         let mut orphans = 0;
         while self.used_bytes() > capacity {
             let item = queues.evict(capacity, &self.entries, &mut orphans);
             let Some(item) = item else { break };
-            let taken = self.take(&item);
+            let taken = self.take(&item, writer);
             // Its table may have been closed just now.
-            orphans += u64::from(taken.is_none() && !matches!(item.home, Home::Entry(_)));
+            orphans += u64::from(taken.is_none());
             if let Some(Evicted::Data(block)) = &taken {
                 regions.removed(block.bytes());
             }
@@ -478,7 +509,7 @@ impl BlockCache {
     }
 
     /// Takes an item out of its place.
-    fn take(&self, item: &Item) -> Option<Evicted> {
+    fn take(&self, item: &Item, writer: &mut TableWriter) -> Option<Evicted<'_>> {
         match &item.home {
             Home::Data(lower, at) => {
                 let block = lower.upgrade()?.slots().block(*at as usize).swap(None)?;
@@ -491,9 +522,9 @@ impl BlockCache {
                 Some(Evicted::Lower(lower))
             }
             Home::Entry(name) => {
-                let bytes = self.entries.remove(*name)?;
-                self.usage.subtract(Kind::Entry, bytes as u64);
-                None
+                let entry = self.entries.remove(writer, *name)?;
+                self.usage.subtract(Kind::Entry, entry.memory_bytes() as u64);
+                Some(Evicted::Entry(entry))
             }
         }
     }
@@ -555,20 +586,15 @@ impl Elastic for BlockCache {
     }
 
     fn other_bytes(&self) -> u64 {
-        // The nodes of entries, and a table that grows by doubling when it is four fifths full, and
-        // never shrinks. While it grows, the smaller ones before it wait to be freed.
-        let (entries, entries_max) = (self.usage.items(Kind::Entry), self.usage.entries_max());
-        let slots = (entries_max * 5 / 4).next_power_of_two();
-        let in_table = (40 * entries + 9 * slots).max(64 * entries);
         let beside_items = {
-            let EvictionOrder { queues, regions, .. } = &*self.order.lock();
-            queues.memory_bytes() + regions.memory_bytes() as u64
+            let EvictionOrder { queues, writer, regions, .. } = &*self.order.lock();
+            queues.memory_bytes() + writer.memory_bytes() + regions.memory_bytes() as u64
         };
         beside_items
             + self.neighbours.memory_bytes()
             + self.usage.slot_bytes()
             + self.usage.bytes(Kind::Entry)
-            + in_table
+            + self.entries.memory_bytes()
     }
 
     fn capacity(&self) -> u64 {

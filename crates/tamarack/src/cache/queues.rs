@@ -48,18 +48,18 @@ pub(super) struct Item {
 }
 
 impl Home {
-    /// How often the item was used since it came into its queue, up to three times, after `change`
-    /// has seen that; `None` if it is gone.
-    fn uses(&self, entries: &EntryTable, change: impl FnOnce(&Uses)) -> Option<u8> {
+    /// How often the item was used since it came into its queue, up to three times; `None` if it is
+    /// gone. `change` says how often it is to have been used from now on.
+    fn uses(&self, entries: &EntryTable, change: fn(u8) -> u8) -> Option<u8> {
         let look = |uses: &Uses| {
             let before = uses.get();
-            change(uses);
+            uses.set(change(before));
             before
         };
         match self {
             Self::Data(lower, at) => lower.upgrade().map(|lower| look(lower.slots().uses(*at as usize))),
             Self::Lower(slots, top) => slots.upgrade().map(|slots| look(slots.slots().uses(*top as usize))),
-            Self::Entry(name) => Some(entries.uses(*name, look)),
+            Self::Entry(name) => Some(entries.uses(*name, change)),
         }
     }
 
@@ -131,7 +131,7 @@ impl Queues {
             if self.new_bytes > capacity_bytes / NEW_PARTS || self.main.is_empty() {
                 let item = self.new.pop_front()?;
                 self.new_bytes -= item.bytes;
-                match item.home.uses(entries, |uses| uses.set(0)) {
+                match item.home.uses(entries, |_| 0) {
                     None => *orphans += 1,
                     Some(0) => {
                         item.home.name().into_iter().for_each(|name| self.ghosts.add(name));
@@ -142,7 +142,7 @@ impl Queues {
                 continue;
             }
             let item = self.main.pop_front().expect("it is not empty");
-            match item.home.uses(entries, |uses| uses.set(uses.get().saturating_sub(1))) {
+            match item.home.uses(entries, |uses| uses.saturating_sub(1)) {
                 None => *orphans += 1,
                 Some(0) => return Some(item),
                 Some(_) => self.main.push_back(item),

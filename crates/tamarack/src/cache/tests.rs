@@ -145,14 +145,15 @@ fn a_cached_entry_is_what_was_copied() {
         [("", EntryKind::Put, &b""[..]), ("k", EntryKind::Delete, b""), (&key, EntryKind::Put, b"value")]
     {
         let entry = Entry { key: key.as_bytes(), sequence: Sequence::MAX, kind, value };
-        let cached = CachedEntry::new(&entry, Sequence(7));
-        assert_eq!((cached.entry(), cached.value(), cached.key()), (Some(entry), value, key.as_bytes()));
+        let cached = CachedEntry::new(7, &entry, Sequence(7));
+        let read = cached.read();
+        assert_eq!((read.entry(), read.value(), read.key(), read.name()), (Some(entry), value, key.as_bytes(), 7));
         assert_eq!(cached.memory_bytes(), CachedEntry::memory_bytes_of(&entry));
     }
 }
 
 fn found(cache: &BlockCache, key: &str, sequence: u64) -> Option<Vec<u8>> {
-    cache.entry(&query(key, sequence)).map(|cached| cached.value().to_vec())
+    cache.entry(&query(key, sequence)).map(|cached| cached.read().value().to_vec())
 }
 
 #[test]
@@ -188,7 +189,7 @@ fn an_absence_answers_those_who_are_as_young_as_its_finder() {
     cache.admit_absent(&query("k", 7));
     assert!(cache.entry(&query("k", 6)).is_none(), "a compaction may have dropped what this one sees");
     let absent = cache.entry(&query("k", 7)).expect("it is known");
-    assert_eq!(absent.entry(), None);
+    assert_eq!(absent.read().entry(), None);
 }
 
 /// A flush renews what is cached of its keys, and nothing older comes in afterwards.
@@ -298,8 +299,8 @@ fn the_cache_keeps_to_its_capacity() {
                     let key = random.below(3000).to_string();
                     if cache.entry(&query(&key, 9)).is_none() {
                         let value = vec![0; random.below(1500) as usize];
-                        let copy = CachedEntry::new(&entry(&key, 1, &value), Sequence(9));
-                        cache.insert_entry(entry_name(query(&key, 9).digest()), copy, Sequence(9));
+                        let name = entry_name(query(&key, 9).digest());
+                        cache.insert_entry(CachedEntry::new(name, &entry(&key, 1, &value), Sequence(9)), Sequence(9));
                     }
                 }
             }

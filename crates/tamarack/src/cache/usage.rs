@@ -17,7 +17,6 @@ pub(super) struct Usage {
     block_bytes: AtomicU64,
     entries: AtomicU64,
     entry_bytes: AtomicU64,
-    entries_max: AtomicU64,
     orphans: AtomicU64,
     slot_bytes: AtomicU64,
 }
@@ -50,18 +49,10 @@ impl Usage {
         self.of(kind).1.load(Ordering::Relaxed)
     }
 
-    /// The most entries that there ever were.
-    pub(super) fn entries_max(&self) -> u64 {
-        self.entries_max.load(Ordering::Relaxed)
-    }
-
     /// Adds an item of `bytes`.
     pub(super) fn add(&self, kind: Kind, bytes: u64) {
         let (items, sum) = self.of(kind);
-        let items = items.fetch_add(1, Ordering::Relaxed) + 1;
-        if kind == Kind::Entry {
-            self.entries_max.fetch_max(items, Ordering::Relaxed);
-        }
+        items.fetch_add(1, Ordering::Relaxed);
         sum.fetch_add(bytes, Ordering::Relaxed);
     }
 

@@ -40,7 +40,7 @@ use crate::format::key_range::key_after;
 use crate::format::meta::TableMeta;
 use crate::memory::Account;
 use crate::memtable::Memtable;
-use crate::merge::{MergedSource, Piece, Retain, Source, Span, split};
+use crate::merge::{Fold, FoldBounds, MergedSource, Piece, Retain, Source, Span, split};
 use crate::mistake::{self, Mistake};
 use crate::table::{FilterSettings, Pieces, ReadPolicy, ScanVolume};
 use crate::tree::memtable_or_run::{MemtableOrRun, settle};
@@ -64,6 +64,16 @@ const WHOLE_SHARE: u64 = 16;
 /// A slice of a table is moved if it has at least one part in this many of that size: it keeps the
 /// whole file on storage.
 const CUT_SHARE: u64 = 4;
+
+/// The largest group of merge operands that is merged at once: this share of the memory budget, and
+/// at most so many bytes.
+const GROUP_SHARE: u64 = 64;
+const GROUP_BYTES_MAX: u64 = 16 << 20;
+
+/// The longest value that merge operands become: this share of the memory budget, and at most so
+/// many bytes, as the longest that may be written.
+const VALUE_SHARE: u64 = 8;
+const VALUE_BYTES_MAX: u64 = 1 << 30;
 
 /// A decision of the agenda in progress.
 #[derive(Debug)]
@@ -140,6 +150,7 @@ pub(super) struct JobPart {
 struct OpenPart {
     entries: MergedSource<MemtableOrRun>,
     retain: Retain,
+    fold: Fold,
     output: CompactionOutput,
     /// For a filter over the whole tree, if there is one.
     lists: Option<KeyLists>,
@@ -164,6 +175,18 @@ pub(super) struct Copied {
     pub(super) reached: Reached,
     /// Raw bytes read.
     pub(super) bytes: u64,
+}
+
+/// What is copied where it could be moved.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Copies {
+    /// Everything.
+    pub(super) all: bool,
+    /// Parts of tables: with a filter over the whole tree, as their digests do not say which keys
+    /// that part has.
+    pub(super) cut: bool,
+    /// Tables with merge operands at the bottom, where they become values.
+    pub(super) operands: bool,
 }
 
 /// Present inputs of a task, and the older runs.
@@ -211,23 +234,21 @@ impl Inputs {
             + self.runs.iter().map(|run| run.raw_bytes()).sum::<u64>()
     }
 
-    /// Divides the keys of `ranges` into pieces. With `rewrite`, no slice is moved without copying;
-    /// with a filter over the whole tree, no part of a table: its digests do not say which keys
-    /// that part has.
+    /// Divides the keys of `ranges` into pieces. Slices that are not among `copies` may be moved
+    /// without copying.
     pub(super) fn pieces(
         &self,
         ranges: &[KeyRange],
         parts: usize,
         table_bytes: u64,
-        rewrite: bool,
-        has_tree_filter: bool,
+        copies: Copies,
     ) -> Result<Vec<(Piece, Vec<SliceSpec>)>> {
         let mut pieces = Vec::new();
         for range in ranges {
             let (mut spans, mut slices) = (Vec::new(), Vec::new());
             for run in &self.runs {
                 for slice in run.within(range).slices().iter() {
-                    spans.push(self.span(slice, table_bytes, rewrite, has_tree_filter));
+                    spans.push(self.span(slice, table_bytes, copies));
                     slices.push(slice.spec());
                 }
             }
@@ -243,20 +264,45 @@ impl Inputs {
         Ok(pieces)
     }
 
-    fn span(&self, slice: &Slice, table_bytes: u64, rewrite: bool, has_tree_filter: bool) -> Span {
+    fn span(&self, slice: &Slice, table_bytes: u64, copies: Copies) -> Span {
         let meta = slice.table().meta();
         let after = slice.to().cloned().unwrap_or_else(|| key_after(&meta.largest_key));
-        let has_garbage = meta.tombstones > 0 && self.older.is_empty();
+        // At the bottom, tombstones go, and operands become values.
+        let folds = copies.operands && meta.merge_operands() > 0;
+        let has_garbage = (meta.tombstones > 0 || folds) && self.older.is_empty();
         let is_cut = !slice.is_whole();
         let is_below = |share| slice.share_of(meta.file_bytes) < table_bytes / share;
         Span {
             first: Key::from(slice.first_key()),
             after,
             bytes: slice.share_of(meta.raw_bytes),
-            movable: !(rewrite || has_garbage || (is_cut && (has_tree_filter || is_below(CUT_SHARE)))),
+            movable: !(copies.all || has_garbage || (is_cut && (copies.cut || is_below(CUT_SHARE)))),
             joins: is_below(WHOLE_SHARE),
         }
     }
+}
+
+/// Ends the group of merge operands, if there is one: all entries of its key have been taken.
+fn end_group(
+    fold: &mut Fold,
+    lists: &mut Option<KeyLists>,
+    output: &mut CompactionOutput,
+    may_exist_in_older: &impl Fn(&[u8]) -> bool,
+) -> Result<()> {
+    let Some((key, input)) = fold.group() else { return Ok(()) };
+    let older_may_exist = may_exist_in_older(key);
+    fold.end_key(|| older_may_exist, &mut |entry| write_merged(lists, output, input, entry))
+}
+
+/// Writes what the operands of a key have become; `input` has some of them.
+fn write_merged(
+    lists: &mut Option<KeyLists>,
+    output: &mut CompactionOutput,
+    input: usize,
+    entry: Entry<'_>,
+) -> Result<()> {
+    lists.iter_mut().for_each(|lists| lists.note(input, entry.key, true));
+    output.add(entry)
 }
 
 /// Returns the span of a memtable's keys; `None` if it is empty.
@@ -310,11 +356,17 @@ impl JobPart {
         // Runs are cut to the range; a memtable cannot be cut.
         let end = self.range.to.as_deref().filter(|_| matches!(self.task, Task::Flush { .. }));
         let is_within = |entry: &Entry<'_>| end.is_none_or(|end| entry.key < end);
+        let may_exist_in_older = |key: &[u8]| older.iter().any(|run| run.table_of(key).is_some());
         while let Some(entry) = open.entries.entry().filter(is_within) {
+            if open.fold.group().is_some_and(|(key, _)| key != entry.key) {
+                end_group(&mut open.fold, &mut open.lists, &mut open.output, &may_exist_in_older)?;
+            }
             let is_small = || open.output.open_bytes().is_some_and(|bytes| bytes < self.table_bytes / WHOLE_SHARE);
             let has_full_lists =
                 || open.lists.as_ref().is_some_and(|lists| lists.are_full_before(entry.key, is_small()));
-            if open.output.is_full_before(entry.key) || can_hand_over && has_full_lists() {
+            let is_full = || open.output.is_full_before(entry.key) || can_hand_over && has_full_lists();
+            // A group of operands is of this key, and not in the output yet.
+            if open.fold.is_empty() && is_full() {
                 if can_hand_over {
                     return Ok(Copied { reached: Reached::Border(Key::from(entry.key)), bytes: copied });
                 }
@@ -327,24 +379,30 @@ impl JobPart {
                 }
             }
             copied += entry.raw_bytes();
-            let older_may_exist = || older.iter().any(|run| run.table_of(entry.key).is_some());
+            let older_may_exist = || may_exist_in_older(entry.key);
             let is_kept = open.retain.keep(&entry, older_may_exist);
+            let is_written = is_kept && open.fold.passes(&entry);
             if let Some(lists) = &mut open.lists {
                 let input = open.entries.source().expect("the cursor is at an entry");
-                lists.note(input, entry.key, is_kept);
+                lists.note(input, entry.key, is_written);
             }
             if let Some(last) = open.flushes_through.filter(|_| open.retain.is_first()) {
                 let is_hot = open.entries.current().is_some_and(MemtableOrRun::was_looked_up);
                 context.cache().renew(&entry, is_hot, last);
             }
-            if is_kept {
+            if is_written {
                 open.output.add(entry)?;
+            } else if !open.fold.passes(&entry) {
+                let input = open.entries.source().expect("the cursor is at an entry");
+                let mut emit = |entry: Entry<'_>| write_merged(&mut open.lists, &mut open.output, input, entry);
+                open.fold.take(entry, is_kept, input, older_may_exist, &mut emit)?;
             }
             open.entries.next()?;
             if open.entries.some_wait() {
                 settle(&mut open.entries)?;
             }
         }
+        end_group(&mut open.fold, &mut open.lists, &mut open.output, &may_exist_in_older)?;
         Ok(Copied { reached: Reached::End, bytes: copied })
     }
 
@@ -393,8 +451,15 @@ impl JobPart {
         };
         flushes_through.into_iter().for_each(|last| context.cache().flush_begins(last));
         // Read only after the inputs are complete, so that it covers all entries of the memtable.
-        let retain = Retain::new(database.sequences.readable());
-        Ok(OpenPart { entries, retain, output, lists, flushes_through })
+        let readable = database.sequences.readable();
+        let budget_bytes = context.account().budget().total_bytes;
+        let bounds = FoldBounds {
+            group_bytes: (budget_bytes / GROUP_SHARE).min(GROUP_BYTES_MAX) as usize,
+            value_bytes: (budget_bytes / VALUE_SHARE).min(VALUE_BYTES_MAX) as usize,
+        };
+        let fold = Fold::new(context.merging(), readable.clone(), bounds);
+        let retain = Retain::new(readable);
+        Ok(OpenPart { entries, retain, fold, output, lists, flushes_through })
     }
 
     /// Gives up what was copied since the last handover: it began with another filter over the

@@ -19,6 +19,7 @@ use crate::format::meta::{TableId, TableMeta};
 use crate::format::names::FileName;
 use crate::memory::Account;
 use crate::mistake::{self, Mistake};
+use crate::operator::Merging;
 use crate::step;
 use crate::table::{FilterSettings, TableBuilder, TableSettings, UnsyncedTable, WriteBehind};
 use crate::tree::manifest::Manifest;
@@ -38,6 +39,8 @@ pub struct OutputSettings {
     pub compression: Compression,
     /// Whether tables store the digests of their keys, until another filter is chosen.
     pub digests: bool,
+    /// The merge operator of the tree.
+    pub merging: Arc<Merging>,
 }
 
 /// Context that all outputs share: settings, environment, table numbers, memory account.
@@ -110,6 +113,11 @@ impl OutputContext {
     /// Queries the free disk space, and returns true if it is low, or would be with `bytes` less.
     pub fn is_space_low(&self, bytes: u64) -> bool {
         !self.reserve.spares(bytes) || self.reserve.is_low()
+    }
+
+    /// The merge operator of the tree.
+    pub fn merging(&self) -> &Arc<Merging> {
+        &self.settings.merging
     }
 
     /// Returns the directory of the database.

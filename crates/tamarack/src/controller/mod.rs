@@ -54,7 +54,7 @@ use crate::events::Event;
 use crate::memory::Account;
 use crate::mistake::{self, Mistake};
 use crate::redesign::{Chosen, Redesign};
-use crate::stats::{Counters, DecisionStats};
+use crate::stats::{Counters, DecisionStats, LatencyKind};
 use crate::tree::state::Tree;
 use crate::write::{CommitQueue, Reserve};
 
@@ -329,12 +329,12 @@ impl Controller {
 
     /// The device with the latency of block reads as lookups have it, if enough of them were timed.
     fn with_measured_reads(&self, device: Device) -> Device {
-        let latencies = self.parts.tree.lookups.latencies().get();
-        let (read, cached) = (latencies.found_by_reads, latencies.found_in_memory);
-        if read.samples < SAMPLES_MIN {
+        let latencies = self.parts.tree.lookups.latencies();
+        let [read, cached] = [LatencyKind::FoundByReads, LatencyKind::FoundInMemory].map(|kind| latencies.of(kind));
+        if read.samples() < SAMPLES_MIN {
             return device;
         }
-        let read_seconds = read.p50_ns.saturating_sub(cached.p50_ns).max(1000) as f64 / 1e9;
+        let read_seconds = read.percentile_ns(500).saturating_sub(cached.percentile_ns(500)).max(1000) as f64 / 1e9;
         let factor = device.read_seconds / read_seconds;
         Device { read_seconds, reads_per_second: device.reads_per_second.map(|rate| rate * factor), ..device }
     }

@@ -116,7 +116,8 @@ impl Db {
     /// It differs from [`Db::len`] by at most the puts that were overwritten or deleted plus the
     /// deletes, of those that compactions have not dropped yet. So it is exact if each key was put
     /// once, and after [`Db::compact`] without snapshots. While a compaction is in progress, tables
-    /// that it has handed over in part count as a half or a third.
+    /// that it has handed over in part count as a half or a third. Each merge operand counts as a
+    /// put, also beside the value that it is to be folded into.
     ///
     /// ```
     /// # let env = tamarack::MemoryEnv::new(1);

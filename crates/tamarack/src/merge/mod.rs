@@ -1,7 +1,8 @@
-//! The k-way merging iterator, and the rule of which versions a compaction keeps. Pure: no I/O of
-//! its own, and no knowledge of levels or runs. Scans and compactions share it; memtables and
-//! tables implement [`Source`].
+//! The k-way merging iterator, and the rules of which versions a compaction keeps and which
+//! operands it merges. Pure: no I/O of its own, and no knowledge of levels or runs. Scans and
+//! compactions share the iterator; memtables and tables implement [`Source`].
 
+pub mod fold;
 pub mod retain;
 pub mod source;
 pub mod sources;
@@ -10,6 +11,7 @@ pub mod split;
 #[cfg(test)]
 pub(crate) mod sorted;
 
+pub use fold::{Fold, FoldBounds};
 pub use retain::Retain;
 pub use source::{SeekTarget, Source};
 pub use sources::MergedSource;

@@ -28,12 +28,12 @@
 //! if nothing older than the inputs can contain the key, anywhere in the tree. Otherwise dropping
 //! it would bring an older version back.
 //!
-//! # Reserved kinds
+//! # Other kinds
 //!
-//! Only a put or a delete hides older versions. A merge operand needs them; whether a value pointer
-//! and an expiring put do is not settled, so they hide nothing. Entries of these three kinds are
-//! dropped when hidden themselves. A range delete concerns other keys than its own and is always
-//! kept.
+//! Only a put or a delete hides older versions. A merge operand needs them ([`super::Fold`] merges
+//! what is kept); whether a value pointer and an expiring put do is not settled, so they hide
+//! nothing. Entries of these three kinds are dropped when hidden themselves. A range delete
+//! concerns other keys than its own and is always kept.
 //!
 //! # Cost
 //!

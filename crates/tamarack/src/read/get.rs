@@ -1,11 +1,10 @@
 //! Point lookups: one key, from the youngest source down to the first entry that decides.
 //!
-//! A lookup is a fold over the versions of its key, youngest first, until a **terminal** entry: a
-//! put or a delete. (A merge operand would not be terminal; there are none yet.) It also yields the
-//! sequence of the deciding entry.
+//! A lookup ends at the youngest version of its key. A put or a delete decides it; if that is a
+//! merge operand, [`merged`] looks up what it is to be merged with. It also yields the sequence of
+//! the deciding entry.
 
 use std::ops::ControlFlow;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,9 +12,10 @@ use crate::cache::{BlockCache, Holder};
 use crate::entry::{Entry, EntryKind, Query, Sequence};
 use crate::error::Result;
 use crate::memtable::Memtable;
+use crate::operator::Merging;
 use crate::read::value::Value;
-use crate::read::visible::reserved;
-use crate::stats::{LookupCounters, LookupKind, LookupTally};
+use crate::read::{chain, merged};
+use crate::stats::{LatencyKind, LookupCounters, LookupTally};
 use crate::tree::filters::{Candidate, Filters};
 use crate::tree::run::Run;
 use crate::tree::state::State;
@@ -32,36 +32,65 @@ pub struct DecidingEntry {
 
 /// Looks up `query` in `state`. Returns `None` if the state has no version of the key, not even a
 /// tombstone. Adds to `counters`.
-pub fn get(state: &State, dir: &Path, query: Query<'_>, counters: &LookupCounters) -> Result<Option<DecidingEntry>> {
+pub fn get(
+    state: &State,
+    merging: &Merging,
+    query: Query<'_>,
+    counters: &LookupCounters,
+) -> Result<Option<DecidingEntry>> {
     let mut found = None;
     counted_fold(state, query, counters, &mut |entry, pin| {
-        found = Some(deciding_entry(dir, entry, pin));
+        found = Some(deciding_entry(entry, pin));
         ControlFlow::Break(())
     })?;
-    found.transpose()
+    match found {
+        Some(Err(kind)) => undecided(state, merging, query, counters, kind).map(Some),
+        Some(Ok(decided)) => Ok(Some(decided)),
+        None => Ok(None),
+    }
 }
 
-/// Interprets the youngest entry of a key.
-pub(super) fn deciding_entry(dir: &Path, entry: Entry<'_>, pin: &dyn Fn(&[u8]) -> Value) -> Result<DecidingEntry> {
+/// Looks up a key whose youngest version, of that kind, decides nothing by itself.
+#[cold]
+#[inline(never)]
+fn undecided(
+    state: &State,
+    merging: &Merging,
+    query: Query<'_>,
+    counters: &LookupCounters,
+    kind: EntryKind,
+) -> Result<DecidingEntry> {
+    if kind != EntryKind::Merge {
+        return Err(chain::reserved(merging, kind));
+    }
+    let value = merged::get(state, merging, query, &counters.mine().tally)?;
+    Ok(DecidingEntry { sequence: query.sequence(), value })
+}
+
+/// Interprets the youngest entry of a key; its kind if that is no put or delete.
+pub(super) fn deciding_entry(entry: Entry<'_>, pin: &dyn Fn(&[u8]) -> Value) -> Result<DecidingEntry, EntryKind> {
     match entry.kind {
         EntryKind::Put => Ok(DecidingEntry { sequence: entry.sequence, value: Some(pin(entry.value)) }),
         EntryKind::Delete => Ok(DecidingEntry { sequence: entry.sequence, value: None }),
-        kind => Err(reserved(dir, kind)),
+        kind => Err(kind),
     }
 }
 
 /// Returns true if the key has a value. Copies and pins nothing. Adds to `counters`.
-pub fn contains(state: &State, dir: &Path, query: Query<'_>, counters: &LookupCounters) -> Result<bool> {
+pub fn contains(state: &State, merging: &Merging, query: Query<'_>, counters: &LookupCounters) -> Result<bool> {
     let mut found = Ok(false);
     counted_fold(state, query, counters, &mut |entry, _| {
         found = match entry.kind {
             EntryKind::Put => Ok(true),
             EntryKind::Delete => Ok(false),
-            kind => Err(reserved(dir, kind)),
+            kind => Err(kind),
         };
         ControlFlow::Break(())
     })?;
-    found
+    match found {
+        Ok(found) => Ok(found),
+        Err(kind) => Ok(undecided(state, merging, query, counters, kind)?.value.is_some()),
+    }
 }
 
 /// A visitor of entries; its second argument pins the entry's value beyond the call.
@@ -170,10 +199,16 @@ pub(super) fn fold_memory<'a>(
     tally: &LookupTally,
     visit: Visit<'_>,
 ) -> Option<Decided<'a>> {
+    let cache = cache_of(state);
+    let has_entries = cache.has_entries();
+    if has_entries {
+        // It arrives while the memtables are searched.
+        cache.prefetch_entry(&query);
+    }
     if fold_memtables(state, query, visit).is_break() {
         return Some(Decided::Memory);
     }
-    if cache_of(state).has_entries() { fold_cached(state, query, tally, visit) } else { None }
+    if has_entries { fold_cached(state, query, tally, visit) } else { None }
 }
 
 /// Visits the cached entry of the query's key, which decides all that runs have to say; `None` if
@@ -181,7 +216,7 @@ pub(super) fn fold_memory<'a>(
 #[inline(never)]
 fn fold_cached<'a>(state: &State, query: Query<'_>, tally: &LookupTally, visit: Visit<'_>) -> Option<Decided<'a>> {
     let cached = cache_of(state).entry(&query)?;
-    let Some(entry) = cached.entry() else {
+    let Some(entry) = cached.read().entry() else {
         tally.cached_entry();
         return Some(Decided::Absent);
     };
@@ -235,9 +270,9 @@ impl SampledLookup {
     ) {
         let has_read = tally.counts().data_blocks_read > self.data_blocks_read;
         let kind = match decided {
-            Decided::Nothing | Decided::Absent => LookupKind::NotFound,
-            Decided::Run(_) if has_read => LookupKind::FoundByReads,
-            Decided::Run(_) | Decided::Memory => LookupKind::FoundInMemory,
+            Decided::Nothing | Decided::Absent => LatencyKind::NotFound,
+            Decided::Run(_) if has_read => LatencyKind::FoundByReads,
+            Decided::Run(_) | Decided::Memory => LatencyKind::FoundInMemory,
         };
         counters.note_latency(kind, self.began);
         counters.note_sampled();

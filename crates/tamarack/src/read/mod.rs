@@ -2,7 +2,9 @@
 //! over a pinned state. Never waits for writes or background work.
 
 mod bounds;
+mod chain;
 pub mod get;
+mod merged;
 pub mod multi_get;
 pub mod scan;
 pub mod snapshot;

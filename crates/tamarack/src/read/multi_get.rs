@@ -17,6 +17,8 @@
 //! key, the first block decides nearly all keys, and little latency is left to save; without
 //! filters, every key would be read in every run. A block that several keys need is read once.
 //!
+//! Keys with merge operands are looked up one by one at the end ([`merged`]).
+//!
 //! Keys begin in groups, whose ways to their data blocks ([`Approach`]) go side by side: they wait
 //! for memory together.
 //!
@@ -26,16 +28,17 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::ops::{ControlFlow, Range};
-use std::path::Path;
 
 use tamarack_env::{ReadQueue, ReadRequest};
 
-use super::get::{self, Visit};
+use super::get::{self, DecidingEntry, Visit};
 use super::value::Value;
+use super::{chain, merged};
 use crate::cache::Holder;
-use crate::entry::{Entry, Query};
+use crate::entry::{Entry, EntryKind, Query};
 use crate::error::Result;
-use crate::stats::{LookupCounters, LookupCounts, LookupKind, Reader};
+use crate::operator::Merging;
+use crate::stats::{LatencyKind, LookupCounters, LookupCounts, Reader};
 use crate::table::{Approach, BlockName, Blocks, Lacking, SearchProgress};
 use crate::tree::filters::{Candidate, Candidates, Filters};
 use crate::tree::run::Run;
@@ -47,7 +50,7 @@ use crate::tree::state::State;
 /// The first error of any lookup.
 pub fn multi_get(
     state: &State,
-    dir: &Path,
+    merging: &Merging,
     queries: &[Query<'_>],
     counters: &LookupCounters,
 ) -> Result<Vec<Option<Value>>> {
@@ -58,10 +61,10 @@ pub fn multi_get(
     let mut lookups = Lookups {
         state,
         filters: &filters,
-        dir,
         queries,
         counters,
         values: vec![None; queries.len()],
+        undecided: Vec::new(),
         begun: 0,
         blocks: Blocks::default(),
         to_read: VecDeque::new(),
@@ -75,20 +78,29 @@ pub fn multi_get(
     lookups.blocks.tally.begin(queries.len() as u64);
     lookups.carry_out();
     if let Some(began) = began {
-        counters.note_latency(LookupKind::MultiGet, began);
+        counters.note_latency(LatencyKind::MultiGet, began);
     }
     counters.add(&LookupCounts { zero_result: lookups.zero_result, ..lookups.blocks.tally.counts() });
-    lookups.outcome.map(|()| lookups.values)
+    lookups.outcome?;
+    let (mut values, tally) = (lookups.values, &counters.mine().tally);
+    for (at, kind) in lookups.undecided {
+        values[at] = match kind {
+            EntryKind::Merge => merged::get(state, merging, queries[at], tally)?,
+            kind => return Err(chain::reserved(merging, kind)),
+        };
+    }
+    Ok(values)
 }
 
 /// The lookups and their progress.
 struct Lookups<'a> {
     state: &'a State,
     filters: &'a Filters,
-    dir: &'a Path,
     queries: &'a [Query<'a>],
     counters: &'a LookupCounters,
     values: Vec<Option<Value>>,
+    /// Queries whose youngest entry decides nothing by itself, and its kind.
+    undecided: Vec<(usize, EntryKind)>,
     /// The number of queries that have begun.
     begun: usize,
     blocks: Blocks,
@@ -194,7 +206,7 @@ impl<'a> Lookups<'a> {
     fn begin_in_memory(&mut self, at: usize) -> Result<bool> {
         let mut found = None;
         let visit: Visit<'_> = &mut |entry, pin| {
-            found = Some(get::deciding_entry(self.dir, entry, pin));
+            found = Some(get::deciding_entry(entry, pin));
             ControlFlow::Break(())
         };
         if get::fold_memory(self.state, self.queries[at], &self.blocks.tally, visit).is_none() {
@@ -204,10 +216,18 @@ impl<'a> Lookups<'a> {
             return Ok(false);
         }
         match found {
-            Some(found) => self.values[at] = found?.value,
+            Some(found) => self.found(at, found),
             None => self.zero_result += 1,
         }
         Ok(true)
+    }
+
+    /// Takes what the youngest entry of a key says.
+    fn found(&mut self, at: usize, found: Result<DecidingEntry, EntryKind>) {
+        match found {
+            Ok(decided) => self.values[at] = decided.value,
+            Err(kind) => self.undecided.push((at, kind)),
+        }
     }
 
     fn is_sampled(&self, at: usize) -> bool {
@@ -238,16 +258,17 @@ impl<'a> Lookups<'a> {
         let Some(KeySearch { at, here: Some((here, approach)), .. }) = search else { return Ok(()) };
         let mut found = None;
         let mut visit = |entry: Entry<'_>, holder: Holder<'_>| {
-            found = Some(get::deciding_entry(self.dir, entry, &|value| Value::pinned(holder, value)));
+            found = Some(get::deciding_entry(entry, &|value| Value::pinned(holder, value)));
             ControlFlow::Break(())
         };
         let name = match here.search_from(&mut self.blocks, self.queries[*at], approach, &mut visit)? {
             SearchProgress::Ended(ControlFlow::Continue(())) => return Ok(()),
             SearchProgress::Ended(ControlFlow::Break(())) => {
+                let at = *at;
                 if let Some(found) = found {
-                    self.values[*at] = found?.value;
+                    self.found(at, found);
                 }
-                self.end(*at, Some(here.run));
+                self.end(at, Some(here.run));
                 *search = None;
                 return Ok(());
             }

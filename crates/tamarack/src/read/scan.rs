@@ -51,7 +51,6 @@
 //! Random multi-version histories against a map, for all bounds, limits, seeks and random mixtures
 //! of both ends; a count of the sources made; failing sources and origins.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use super::visible::VisibleCursor;
@@ -59,6 +58,7 @@ use crate::entry::Sequence;
 use crate::error::{Error, Result};
 use crate::format::key_range::{Key, KeyRange, key_after};
 use crate::merge::Source;
+use crate::operator::Merging;
 
 /// A factory of sources over all versions of all keys, called once for each end that is used.
 pub trait Origin {
@@ -121,7 +121,7 @@ struct Open<O: Origin> {
     sequence: Sequence,
     /// The bounds of the scan; since a rest, of what was not delivered before it.
     range: KeyRange,
-    dir: Arc<Path>,
+    merging: Arc<Merging>,
     front: End<O>,
     back: End<O>,
     /// The cursors of ends that have sought since: the next ones that ends need. With the two
@@ -144,14 +144,14 @@ struct Open<O: Origin> {
 
 impl<O: Origin> Scan<O> {
     /// Creates a scan of the keys and values in `range` that a reader at `sequence` sees in
-    /// `origin`. Errors name `dir`, the database's directory.
-    pub fn new(origin: O, sequence: Sequence, range: KeyRange, dir: Arc<Path>) -> Self {
+    /// `origin`, with operands merged by `merging`.
+    pub fn new(origin: O, sequence: Sequence, range: KeyRange, merging: Arc<Merging>) -> Self {
         Self {
             open: Some(Open {
                 origin,
                 sequence,
                 range,
-                dir,
+                merging,
                 front: None,
                 back: None,
                 spare: [None, None],
@@ -302,7 +302,7 @@ impl<O: Origin> Open<O> {
             return Ok(Some(spare));
         }
         let source = self.origin.open(&self.range, limit)?;
-        Ok(Some(Box::new(VisibleCursor::new(source, self.sequence, self.range.clone(), self.dir.clone()))))
+        Ok(Some(Box::new(VisibleCursor::new(source, self.sequence, self.range.clone(), self.merging.clone()))))
     }
 
     /// Skips the entries below `from` that are left. Returns false if none is left then.
@@ -483,12 +483,13 @@ mod tests {
     use std::cell::Cell;
     use std::collections::VecDeque;
     use std::io;
+    use std::path::Path;
 
     use super::*;
     use crate::format::entry::OwnedEntry;
     use crate::merge::MergedSource;
     use crate::merge::sorted::{Random, RandomVersions as _, SortedSource};
-    use crate::read::visible::tests::{dir, random_range, visible};
+    use crate::read::visible::tests::{merging, random_range, visible};
 
     #[test]
     fn random_mixtures_of_both_ends_agree_with_a_map() {
@@ -500,7 +501,7 @@ mod tests {
             let mut expected = visible(&versions, sequence, &range).into_iter();
             let backward_per_mille = *random.pick(&[0, 100, 500, 900, 1000]);
             let made = Cell::new(0);
-            let mut scan = Scan::new(|| Ok(three_sources(&versions, &made)), sequence, range.clone(), dir());
+            let mut scan = Scan::new(|| Ok(three_sources(&versions, &made)), sequence, range.clone(), merging());
             assert_eq!(made.get(), 0, "sources are made lazily");
 
             let (mut used_front, mut used_back) = (false, false);
@@ -576,7 +577,7 @@ mod tests {
             let at_times = std::cell::RefCell::new(Random::new(!seed));
             let origin =
                 ShortAtTimes { versions: &versions, random: at_times, per_mille, opened: &opened, released: &released };
-            let mut scan = Scan::new(origin, sequence, range.clone(), dir());
+            let mut scan = Scan::new(origin, sequence, range.clone(), merging());
             loop {
                 let (is_backward, is_lent) = (random.below(2) == 1, random.below(2) == 1);
                 let wanted = if is_backward { expected.next_back() } else { expected.next() };
@@ -613,7 +614,7 @@ mod tests {
             let origin =
                 ShortAtTimes { versions: &versions, random: at_times, per_mille, opened: &opened, released: &released };
             let mut remaining = usize::MAX;
-            let mut scan = Scan::new(origin, sequence, range.clone(), dir());
+            let mut scan = Scan::new(origin, sequence, range.clone(), merging());
             loop {
                 if random.below(if remaining == usize::MAX { 3 } else { 30 }) == 0 {
                     let most = *random.pick(&[1, 5, 100]);
@@ -665,7 +666,7 @@ mod tests {
             let at_times = std::cell::RefCell::new(Random::new(!seed));
             let origin =
                 ShortAtTimes { versions: &versions, random: at_times, per_mille, opened: &opened, released: &released };
-            let mut scan = Scan::new(origin, sequence, range.clone(), dir());
+            let mut scan = Scan::new(origin, sequence, range.clone(), merging());
             if random.one_in(4) {
                 let limit = random.below(20) as usize;
                 scan = scan.limit(limit);
@@ -760,7 +761,7 @@ mod tests {
         let versions: Vec<_> = (0..1000).map(|n| OwnedEntry::put(format!("{n:03}"), n + 1, "value")).collect();
         for backwards in [false, true] {
             let is_short = Cell::new(false);
-            let mut scan = Scan::new(ShortIfSet(&versions, &is_short), Sequence(2000), KeyRange::ALL, dir());
+            let mut scan = Scan::new(ShortIfSet(&versions, &is_short), Sequence(2000), KeyRange::ALL, merging());
             let step = |scan: &mut Scan<ShortIfSet<'_>>| {
                 let next = if backwards { scan.next_back() } else { scan.next() };
                 assert!(next.is_some_and(|next| next.is_ok()));
@@ -795,7 +796,7 @@ mod tests {
                 Ok(source)
             };
             let mut expected = visible(&versions, Sequence::MAX, &KeyRange::ALL).into_iter();
-            let mut scan = Scan::new(failing, Sequence::MAX, KeyRange::ALL, dir());
+            let mut scan = Scan::new(failing, Sequence::MAX, KeyRange::ALL, merging());
             loop {
                 let (found, wanted) = match random.below(2) {
                     0 => (scan.next(), expected.next()),
@@ -821,7 +822,7 @@ mod tests {
     #[test]
     fn an_origin_that_fails_ends_the_scan_too() {
         let failing = || Err::<SortedSource, _>(Error::io("test", Path::new("origin"), io::Error::other("injected")));
-        let mut scan = Scan::new(failing, Sequence::MAX, KeyRange::ALL, dir());
+        let mut scan = Scan::new(failing, Sequence::MAX, KeyRange::ALL, merging());
         assert!(matches!(scan.next_back(), Some(Err(Error::Io { .. }))));
         assert!(scan.next_back().is_none() && scan.next().is_none());
     }
@@ -837,7 +838,7 @@ mod tests {
                 Ok(SortedSource::new(Vec::new()))
             }
         };
-        let mut scan = Scan::new(origin, Sequence::MAX, KeyRange::ALL, dir());
+        let mut scan = Scan::new(origin, Sequence::MAX, KeyRange::ALL, merging());
         assert_eq!(Arc::strong_count(&pinned), 2);
         assert!(scan.next().is_none());
         assert_eq!(Arc::strong_count(&pinned), 1);

@@ -6,7 +6,6 @@
 //! rests (see [`crate::read::scan`]).
 
 use std::fmt;
-use std::path::Path;
 use std::sync::Arc;
 
 use crate::database::Registration;
@@ -26,23 +25,23 @@ use crate::tree::state::{ScanPin, Tree};
 #[derive(Clone)]
 pub struct Snapshot {
     registered: RegisteredSequence,
-    dir: Arc<Path>,
 }
 
 impl Snapshot {
     /// Takes a snapshot of what is visible now.
-    pub(crate) fn now(tree: &Arc<Tree>, dir: &Arc<Path>) -> Self {
-        Self { registered: RegisteredSequence::now(tree), dir: dir.clone() }
+    pub(crate) fn now(tree: &Arc<Tree>) -> Self {
+        Self { registered: RegisteredSequence::now(tree) }
     }
 
     /// Returns the value that `key` had.
     ///
     /// # Errors
-    /// [`crate::Error::Io`] or [`crate::Error::Corruption`] if a table cannot be read.
+    /// [`crate::Error::Io`] or [`crate::Error::Corruption`] if a table cannot be read;
+    /// [`crate::Error::Merge`] if the key has operands that cannot be merged.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
         let query = Query::new(key.as_ref(), self.registered.sequence());
         let RegisteredSequence { tree, .. } = &self.registered;
-        let found = get::get(&tree.pin(), &self.dir, query, &tree.lookups);
+        let found = get::get(&tree.pin(), &tree.merging, query, &tree.lookups);
         Ok(found.inspect_err(|error| tree.database.events.noticed(error))?.and_then(|found| found.value))
     }
 
@@ -53,7 +52,7 @@ impl Snapshot {
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         let query = Query::new(key.as_ref(), self.registered.sequence());
         let RegisteredSequence { tree, .. } = &self.registered;
-        let found = get::contains(&tree.pin(), &self.dir, query, &tree.lookups);
+        let found = get::contains(&tree.pin(), &tree.merging, query, &tree.lookups);
         found.inspect_err(|error| tree.database.events.noticed(error))
     }
 
@@ -64,7 +63,7 @@ impl Snapshot {
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
         let (tree, sequence) = (&self.registered.tree, self.registered.sequence());
         let queries: Vec<_> = keys.iter().map(|key| Query::new(key.as_ref(), sequence)).collect();
-        let found = multi_get::multi_get(&tree.pin(), &self.dir, &queries, &tree.lookups);
+        let found = multi_get::multi_get(&tree.pin(), &tree.merging, &queries, &tree.lookups);
         found.inspect_err(|error| tree.database.events.noticed(error))
     }
 
@@ -172,13 +171,13 @@ impl Snapshot {
 
     /// Makes the snapshot that of a scan.
     pub(crate) fn into_scan(self, range: KeyRange) -> Scan {
-        let Self { registered, dir } = self;
-        let sequence = registered.sequence();
+        let Self { registered } = self;
+        let (sequence, merging) = (registered.sequence(), registered.tree.merging.clone());
         Scan(scan::Scan::new(
             ScanOrigin { pinned: Pinned::default(), registered, has_begun: false },
             sequence,
             range,
-            dir,
+            merging,
         ))
     }
 }

@@ -37,7 +37,7 @@ use crate::error::Result;
 use crate::format::key_range::KeyRange;
 use crate::memory::{Charge, MemoryPart};
 use crate::merge::{MergedSource, SeekTarget, Source};
-use crate::stats::{LookupCounters, LookupKind, Reader};
+use crate::stats::{LatencyKind, LookupCounters, Reader};
 use crate::table::{Approach, ScanVolume};
 use crate::tree::kept_cursors::RunCursors;
 use crate::tree::memtable_or_run::{MemtableOrRun, waiting};
@@ -112,7 +112,7 @@ impl StateSource {
         let began = lookups.mine().sampler.picks().then(|| lookups.now());
         self.seek_together(place)?;
         if let Some(began) = began {
-            lookups_of(&self.state).note_latency(LookupKind::Seek, began);
+            lookups_of(&self.state).note_latency(LatencyKind::Seek, began);
         }
         Ok(())
     }

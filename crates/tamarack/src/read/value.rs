@@ -39,7 +39,7 @@ impl Value {
     pub(crate) fn pinned(holder: Holder<'_>, value: &[u8]) -> Self {
         match holder {
             Holder::Block(block) => Self(ValueBytes::Block { block: block.clone(), range: block.range_of(value) }),
-            Holder::Entry(entry) => Self(ValueBytes::Entry(entry.clone())),
+            Holder::Entry(entry) => Self(ValueBytes::Entry(entry.keep())),
         }
     }
 }
@@ -51,7 +51,7 @@ impl Deref for Value {
         match &self.0 {
             ValueBytes::Memtable(value) => value,
             ValueBytes::Block { block, range } => &block.bytes()[range.clone()],
-            ValueBytes::Entry(entry) => entry.value(),
+            ValueBytes::Entry(entry) => entry.read().value(),
             ValueBytes::Own(value) => value,
         }
     }

@@ -15,6 +15,9 @@
 //! source has moved on by then, but still has the value that it left ([`Source::left`]). The value
 //! is copied only if more steps are needed, over younger versions that the reader does not see.
 //!
+//! If the deciding version is a merge operand, all operands down to a put or a tombstone are folded
+//! into a buffer: forward by steps to older versions, backward as they come, old to new.
+//!
 //! # Invariants
 //!
 //! * After `next` or `prev` returned true, the cursor is positioned on a key: `key` and `value` are
@@ -25,23 +28,24 @@
 //! # Cost
 //!
 //! One step of the source per version, one copy of each key into a reused buffer, and no copies of
-//! values except as above. A change of direction costs one seek. Of a key with very many versions
-//! only the first `STEPS_BEFORE_SEEK` are stepped over; a seek skips the others.
+//! values except as above, and of operands. A change of direction costs one seek. Of a key with
+//! very many versions only the first `STEPS_BEFORE_SEEK` are stepped over; a seek skips the others.
 //!
 //! # Tests
 //!
 //! Random histories against a map from key to value at each sequence; random walks; a failing
 //! source.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use tamarack_env::ByteBuffer;
 
-use crate::entry::{Entry, EntryKind, Sequence};
-use crate::error::{Error, Result};
+use crate::entry::{EntryKind, Sequence};
+use crate::error::Result;
 use crate::format::key_range::KeyRange;
 use crate::merge::Source;
+use crate::operator::{Merged, Merging};
+use crate::read::chain::{Arrival, Chain, reserved};
 
 /// After this many versions of one key a seek is taken to cost less than further steps: a seek
 /// costs a search in every merged source, a step costs one source little. A key that is overwritten
@@ -55,12 +59,13 @@ pub struct VisibleCursor<S> {
     source: S,
     sequence: Sequence,
     range: KeyRange,
-    /// The database's directory, for errors.
-    dir: Arc<Path>,
+    /// The merge operator.
+    merging: Arc<Merging>,
     position: CursorPosition,
     /// The last key that was visited, visible or not.
     key: Vec<u8>,
-    /// The value, if the cursor reached its key backward and had to step past the deciding version.
+    /// The value, if operands were merged into it, or if the cursor reached its key backward and
+    /// had to step past the deciding version.
     copied: ByteBuffer,
     is_copied: bool,
 }
@@ -72,19 +77,21 @@ enum CursorPosition {
     Unpositioned,
     /// On `key`; the source on the version that the reader sees.
     Forward,
+    /// On `key`, with operands; the source past some of its versions, perhaps past all.
+    Merged,
     /// On `key`; the source before all its versions, or unpositioned if nothing is before.
     Backward,
 }
 
 impl<S: Source> VisibleCursor<S> {
     /// Creates an unpositioned cursor over what a reader at `sequence` sees of `source` within
-    /// `range`. Errors name `dir`, the database's directory.
-    pub fn new(source: S, sequence: Sequence, range: KeyRange, dir: Arc<Path>) -> Self {
+    /// `range`, with operands merged by `merging`.
+    pub fn new(source: S, sequence: Sequence, range: KeyRange, merging: Arc<Merging>) -> Self {
         Self {
             source,
             sequence,
             range,
-            dir,
+            merging,
             position: CursorPosition::Unpositioned,
             key: Vec::new(),
             copied: ByteBuffer::new(),
@@ -103,14 +110,14 @@ impl<S: Source> VisibleCursor<S> {
         let position = std::mem::replace(&mut self.position, CursorPosition::Unpositioned);
         match position {
             CursorPosition::Forward => self.source.next()?,
+            CursorPosition::Merged => {}
             CursorPosition::Unpositioned => self.seek_start()?,
             CursorPosition::Backward => self.source.seek(&self.key, Sequence::ZERO)?,
         }
-        let found = self.find_forward(position == CursorPosition::Forward)?;
-        if found {
-            self.position = CursorPosition::Forward;
-        }
-        Ok(found)
+        let passes = matches!(position, CursorPosition::Forward | CursorPosition::Merged);
+        let found = self.find_forward(passes)?;
+        self.position = found;
+        Ok(found != CursorPosition::Unpositioned)
     }
 
     /// Moves to the previous visible key, or to the last one if unpositioned; returns false if
@@ -122,7 +129,7 @@ impl<S: Source> VisibleCursor<S> {
     pub fn prev(&mut self) -> Result<bool> {
         let found = match std::mem::replace(&mut self.position, CursorPosition::Unpositioned) {
             CursorPosition::Unpositioned => self.seek_end(),
-            CursorPosition::Forward => self.source.seek_before(&self.key, Sequence::MAX),
+            CursorPosition::Forward | CursorPosition::Merged => self.source.seek_before(&self.key, Sequence::MAX),
             CursorPosition::Backward => Ok(()),
         }
         .and_then(|()| self.find_backward())?;
@@ -165,6 +172,7 @@ impl<S: Source> VisibleCursor<S> {
             CursorPosition::Forward => {
                 self.source.entry().expect("the source is positioned on the visible version").value
             }
+            CursorPosition::Merged => &self.copied,
             CursorPosition::Backward if self.is_copied => &self.copied,
             CursorPosition::Backward => self.source.left(),
         }
@@ -184,25 +192,31 @@ impl<S: Source> VisibleCursor<S> {
         }
     }
 
-    /// Finds the first visible version at or after the source's position that is no tombstone. If
-    /// it `passes` a key, which is `self.key`, the first versions of that key are skipped; one was
-    /// skipped before.
+    /// Finds the first visible version at or after the source's position that is no tombstone;
+    /// returns where the cursor is then. If it `passes` a key, which is `self.key`, the first
+    /// versions of that key are skipped; one was skipped before.
     #[inline]
-    fn find_forward(&mut self, passes: bool) -> Result<bool> {
+    fn find_forward(&mut self, passes: bool) -> Result<CursorPosition> {
         let (mut known, mut settled, mut steps) = (passes, passes, u32::from(passes));
         while let Some(entry) = self.source.entry() {
             if known && same_key(entry.key, &self.key) {
                 steps += 1;
             } else if self.range.ends_before(entry.key) {
-                return Ok(false);
+                return Ok(CursorPosition::Unpositioned);
             } else {
                 replace(&mut self.key, entry.key);
                 (known, settled, steps) = (true, false, 0);
             }
             if !settled && entry.sequence <= self.sequence {
                 settled = true;
-                if is_put(&self.dir, &entry)? {
-                    return Ok(true);
+                match entry.kind {
+                    EntryKind::Put => return Ok(CursorPosition::Forward),
+                    EntryKind::Delete => {}
+                    kind => match self.merge_forward(kind)? {
+                        true => return Ok(CursorPosition::Merged),
+                        // The source has moved.
+                        false => continue,
+                    },
                 }
             }
             match steps < STEPS_BEFORE_SEEK {
@@ -211,7 +225,50 @@ impl<S: Source> VisibleCursor<S> {
                 false => self.source.seek(&self.key, self.sequence)?,
             }
         }
-        Ok(false)
+        Ok(CursorPosition::Unpositioned)
+    }
+
+    /// Folds the operands of `self.key` into `self.copied`: the source is on the youngest version
+    /// that the reader sees, of this kind. Leaves the source past all that were merged. Returns
+    /// false if the operands delete the key.
+    #[cold]
+    #[inline(never)]
+    fn merge_forward(&mut self, kind: EntryKind) -> Result<bool> {
+        if kind != EntryKind::Merge {
+            return Err(reserved(&self.merging, kind));
+        }
+        let mut chain = Chain::new(&self.merging, &self.key, Arrival::YoungFirst);
+        while let Some(entry) = self.source.entry()
+            && same_key(entry.key, &self.key)
+            && chain.add(&entry).is_continue()
+        {
+            self.source.next()?;
+        }
+        self.copied.clear();
+        Ok(chain.merge(&mut self.copied)? == Merged::Value)
+    }
+
+    /// As [`VisibleCursor::merge_forward`], where the source has come backward over versions older
+    /// than the one that it is on, which is an operand that the reader sees. Leaves the source
+    /// before all versions of the key. `existing` is the value below, if there is one.
+    #[cold]
+    #[inline(never)]
+    fn merge_backward(&mut self, existing: Option<Vec<u8>>) -> Result<bool> {
+        let mut chain = Chain::new(&self.merging, &self.key, Arrival::OldFirst).above(existing);
+        while let Some(entry) = self.source.entry()
+            && same_key(entry.key, &self.key)
+        {
+            if entry.sequence > self.sequence {
+                self.source.seek_before(&self.key, Sequence::MAX)?;
+                break;
+            }
+            if chain.add(&entry).is_break() {
+                break;
+            }
+            self.source.prev()?;
+        }
+        self.copied.clear();
+        Ok(chain.merge(&mut self.copied)? == Merged::Value)
     }
 
     /// Moves back over all versions of a key, and again until a key's youngest visible version is
@@ -242,7 +299,12 @@ impl<S: Source> VisibleCursor<S> {
             steps += 1;
             let visible = entry.sequence <= self.sequence;
             if visible {
-                found = is_put(&self.dir, &entry)?;
+                found = match entry.kind {
+                    EntryKind::Put => true,
+                    EntryKind::Delete => false,
+                    EntryKind::Merge => return self.merge_key_backward(found, steps),
+                    kind => return Err(reserved(&self.merging, kind)),
+                };
             }
             if steps < STEPS_BEFORE_SEEK {
                 if found && !visible && !self.is_copied {
@@ -263,23 +325,24 @@ impl<S: Source> VisibleCursor<S> {
         }
         Ok(found)
     }
-}
 
-/// Returns true for a put, false for a tombstone.
-fn is_put(dir: &Path, entry: &Entry<'_>) -> Result<bool> {
-    match entry.kind {
-        EntryKind::Put => Ok(true),
-        EntryKind::Delete => Ok(false),
-        kind => Err(reserved(dir, kind)),
-    }
-}
-
-/// Returns the error for an entry of a kind that this version cannot read. `dir` is the database's
-/// directory.
-pub(super) fn reserved(dir: &Path, kind: EntryKind) -> Error {
-    Error::Unsupported {
-        path: dir.to_owned(),
-        what: format!("the database holds an entry of the kind {kind:?}, which this version cannot read"),
+    /// Completes [`VisibleCursor::skip_key_backward`] at an operand that the reader sees, after so
+    /// many steps; `found` says that a visible put was before it.
+    #[cold]
+    #[inline(never)]
+    fn merge_key_backward(&mut self, found: bool, steps: u32) -> Result<bool> {
+        let merged = if steps > STEPS_BEFORE_SEEK {
+            // A seek has passed over versions between, and is at the youngest visible one.
+            let merged = self.merge_forward(EntryKind::Merge)?;
+            self.source.seek_before(&self.key, Sequence::MAX)?;
+            merged
+        } else {
+            let existing =
+                found.then(|| if self.is_copied { self.copied.to_vec() } else { self.source.left().to_vec() });
+            self.merge_backward(existing)?
+        };
+        self.is_copied = true;
+        Ok(merged)
     }
 }
 
@@ -315,14 +378,17 @@ pub(crate) mod tests {
 
     use std::collections::BTreeMap;
     use std::ops::Bound;
+    use std::path::Path;
 
     use super::*;
+    use crate::error::Error;
     use crate::format::entry::OwnedEntry;
     use crate::merge::sorted::{Random, RandomVersions as _, SortedSource};
+    use crate::operator::ready::Append;
 
-    /// A directory that errors can name.
-    pub(crate) fn dir() -> Arc<Path> {
-        Path::new("/database").into()
+    /// Without an operator, in a directory that errors can name.
+    pub(crate) fn merging() -> Arc<Merging> {
+        Merging::new(Path::new("/database").into(), None, None)
     }
 
     #[test]
@@ -337,7 +403,7 @@ pub(crate) mod tests {
                 OwnedEntry::put("d", 3, "d3"),
             ]
         };
-        let mut cursor = VisibleCursor::new(SortedSource::new(versions()), Sequence(7), KeyRange::ALL, dir());
+        let mut cursor = VisibleCursor::new(SortedSource::new(versions()), Sequence(7), KeyRange::ALL, merging());
         assert!(cursor.next().unwrap());
         assert_eq!((cursor.key(), cursor.value()), (&b"a"[..], &b"a4"[..]));
         assert!(cursor.next().unwrap());
@@ -365,7 +431,7 @@ pub(crate) mod tests {
             if random.below(2) == 0 {
                 source.fail_after(random.below(100));
             }
-            let mut cursor = VisibleCursor::new(source, sequence, range, dir());
+            let mut cursor = VisibleCursor::new(source, sequence, range, merging());
             let mut at: Option<usize> = None;
             for _ in 0..40 {
                 let forward = random.below(2) == 0;
@@ -388,6 +454,53 @@ pub(crate) mod tests {
         assert!(failures > 200, "only {failures} failures were met");
     }
 
+    /// Random steps in both directions over puts, tombstones and operands of a few keys, some with
+    /// more versions than are stepped over.
+    #[test]
+    fn random_walks_over_operands_agree_with_a_map() {
+        let merging = Merging::new(Path::new("/database").into(), Some(Arc::new(Append)), None);
+        let mut longest = 0;
+        for seed in 0..2000 {
+            let mut random = Random::new(seed);
+            let count = *random.pick(&[20, 80, 300]);
+            let versions = random.versions(count).into_iter().map(|version| match random.below(4) {
+                0 => version,
+                _ => OwnedEntry::merge(version.key, version.sequence.0, format!("{} ", version.sequence.0)),
+            });
+            let versions: Vec<_> = versions.collect();
+            let versions = if random.below(2) == 0 { versions } else { crowded(versions) };
+            let sequence = Sequence(random.below(versions.len() as u64 + 2));
+            let mut expected = BTreeMap::new();
+            for version in versions.iter().filter(|version| version.sequence <= sequence) {
+                let (key, value) = (version.key.clone(), &version.value);
+                match version.kind {
+                    EntryKind::Put => drop(expected.insert(key, value.clone())),
+                    EntryKind::Delete => drop(expected.remove(&key)),
+                    _ => expected.entry(key).or_default().extend_from_slice(value),
+                }
+            }
+            let expected: Vec<_> = expected.into_iter().collect();
+            longest = expected.iter().map(|(_, value): &(_, Vec<u8>)| value.len()).fold(longest, usize::max);
+            let source = SortedSource::new(versions);
+            let mut cursor = VisibleCursor::new(source, sequence, KeyRange::ALL, merging.clone());
+            let mut at: Option<usize> = None;
+            for _ in 0..60 {
+                let forward = random.below(2) == 0;
+                let found = if forward { cursor.next() } else { cursor.prev() };
+                let next = match (forward, at) {
+                    (true, None) => Some(0),
+                    (true, Some(at)) => Some(at + 1),
+                    (false, None) => expected.len().checked_sub(1),
+                    (false, Some(at)) => at.checked_sub(1),
+                };
+                at = next.filter(|&at| at < expected.len());
+                let found = found.expect("no failure").then(|| (cursor.key().to_vec(), cursor.value().to_vec()));
+                assert_eq!(found, at.map(|at| expected[at].clone()), "seed {seed}");
+            }
+        }
+        assert!(longest > 3 * STEPS_BEFORE_SEEK as usize, "the longest value has {longest} bytes");
+    }
+
     /// A key with thousands of versions must not cost thousands of steps, whether a reader sees
     /// none, some or all.
     #[test]
@@ -398,7 +511,7 @@ pub(crate) mod tests {
                 versions.extend((5..5005).map(|n| OwnedEntry { kind, ..OwnedEntry::put("b", n, n.to_string()) }));
                 let expected: Vec<_> = visible(&versions, Sequence(reader), &KeyRange::ALL).into_iter().collect();
                 let mut cursor =
-                    VisibleCursor::new(SortedSource::new(versions), Sequence(reader), KeyRange::ALL, dir());
+                    VisibleCursor::new(SortedSource::new(versions), Sequence(reader), KeyRange::ALL, merging());
                 for (key, value) in &expected {
                     assert!(cursor.next().unwrap());
                     assert_eq!((cursor.key(), cursor.value()), (key.as_slice(), value.as_slice()), "{reader} {kind:?}");
@@ -426,7 +539,7 @@ pub(crate) mod tests {
             let readers = [1, 2 * count, 3 * count].into_iter();
             for reader in readers.filter(|reader| count < limit || *reader == 3 * count) {
                 let source = SortedSource::new(versions.clone());
-                let mut cursor = VisibleCursor::new(source, Sequence(reader), KeyRange::ALL, dir());
+                let mut cursor = VisibleCursor::new(source, Sequence(reader), KeyRange::ALL, merging());
                 while cursor.next().expect("no failure") {}
                 let forward = (cursor.source.seeks(), cursor.source.entry_calls());
                 while cursor.prev().expect("no failure") {}
@@ -460,10 +573,10 @@ pub(crate) mod tests {
 
     #[test]
     fn unknown_kinds_of_entries_are_refused_in_both_directions() {
-        let merge = OwnedEntry { kind: EntryKind::Merge, ..OwnedEntry::put("a", 1, "") };
-        let mut cursor = VisibleCursor::new(SortedSource::new(vec![merge]), Sequence(7), KeyRange::ALL, dir());
+        let merge = OwnedEntry { kind: EntryKind::ValuePointer, ..OwnedEntry::put("a", 1, "") };
+        let mut cursor = VisibleCursor::new(SortedSource::new(vec![merge]), Sequence(7), KeyRange::ALL, merging());
         for found in [cursor.next(), cursor.prev()] {
-            assert!(matches!(&found, Err(Error::Unsupported { path, .. }) if *path == *dir()), "{found:?}");
+            assert!(matches!(&found, Err(Error::Unsupported { path, .. }) if *path == *merging().dir()), "{found:?}");
         }
     }
 

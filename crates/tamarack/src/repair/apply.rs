@@ -15,7 +15,7 @@ use super::examine::Examination;
 use super::names::Names;
 use super::plan::{MADE_BY_REPAIR, Part, Plan, TREE, holds};
 use crate::compaction;
-use crate::entry::{Entry, Sequence, compare};
+use crate::entry::{Entry, EntryKind, Sequence, compare};
 use crate::error::{Error, Result};
 use crate::format::edit::{Change, Edit, KeyRange, RunId, ShapeBlob, SliceSpec};
 use crate::format::meta::{TableId, TableMeta};
@@ -125,7 +125,10 @@ impl Maker<'_> {
         }
     }
 
-    /// Combines slices of tables. Entries that they share are written once.
+    /// Combines slices of tables. Entries that they share are written once. A flush or compaction
+    /// that merges operands into a value gives it the sequence of the youngest operand, so an
+    /// operand and a put or delete can share one as well: then the operand, and the older ones, are
+    /// in the value, which is written.
     fn merge(&mut self, sources: &[(Arc<TableMeta>, KeyRange)]) -> Result<Vec<(Arc<TableMeta>, KeyRange)>> {
         let mut cursors: Vec<(TableCursor, &KeyRange)> = Vec::new();
         for (meta, range) in sources {
@@ -144,7 +147,11 @@ impl Maker<'_> {
                 let entry = cursor.entry().filter(|entry| holds(range, entry.key))?;
                 Some((at, entry))
             });
-            let next = present.min_by(|(_, a), (_, b)| compare((a.key, a.sequence), (b.key, b.sequence)));
+            let is_operand = |entry: &Entry<'_>| entry.kind == EntryKind::Merge;
+            let next = present.min_by(|(_, a), (_, b)| {
+                let by_place = compare((a.key, a.sequence), (b.key, b.sequence));
+                by_place.then_with(|| is_operand(a).cmp(&is_operand(b)))
+            });
             let Some((at, entry)) = next else { break };
             let is_new = last.as_ref().is_none_or(|(key, sequence)| (&**key, *sequence) != (entry.key, entry.sequence));
             if is_new {
@@ -196,6 +203,8 @@ impl Maker<'_> {
         }
         changes.push(Change::TreeCreated { tree: TREE });
         changes.extend(self.plan.ages_mixed.then_some(Change::AgesMixed { tree: TREE }));
+        let operator = known.and_then(|version| version.tree(TREE)?.merge_operator());
+        changes.extend(operator.map(|name| Change::MergeOperatorSet { tree: TREE, name: name.clone() }));
         let mut named = BTreeSet::new();
         for (meta, _) in runs.iter().flat_map(|(_, slices)| slices) {
             if named.insert(meta.id) {

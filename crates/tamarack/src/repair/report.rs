@@ -16,7 +16,8 @@ pub struct RepairReport {
     /// True if the structure of the tree is lost, and is made anew from its tables.
     pub rebuilt: bool,
     /// True if keys that were deleted or overwritten may come back with an older value anywhere,
-    /// and not only in the lost ranges: nobody knows what compactions had already replaced.
+    /// and not only in the lost ranges: nobody knows what compactions had already replaced. For the
+    /// same reason a merge operand may count twice, or not at all, in the values of other keys.
     pub may_return: bool,
     /// Tables that stay as they are.
     pub tables_kept: u64,

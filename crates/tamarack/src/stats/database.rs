@@ -5,6 +5,8 @@
 //! `collect.rs`. `TAMARACK_REWRITE=1 cargo test -p tamarack --test suite documents` then writes
 //! `docs/STATS.md` anew.
 
+use tamarack_env::histogram::Histogram;
+
 use super::statistics::statistics;
 use super::tree::{DecisionStats, JobStats, LevelStats, MemtableStats, SpaceStats};
 use super::{DiskStats, LatencyStats, LevelBytes, LookupCounts, MemoryStats, ReadStats, ScanCounts};
@@ -110,10 +112,10 @@ statistics! {
         cache_entry_bytes: u64, "bytes";
 
         /// Block cache hits since opening.
-        cache_hits: u64, "block reads";
+        cache_hits: u64, "block reads", counter;
 
         /// Block cache misses since opening.
-        cache_misses: u64, "block reads";
+        cache_misses: u64, "block reads", counter;
 
         /// Reads of data blocks and index blocks from tables since opening, by reader. Blocks
         /// that were in the block cache do not count.
@@ -130,10 +132,18 @@ statistics! {
         scans: ScanCounts;
 
         /// Lookups that were sampled, about one in [`crate::LOOKUPS_PER_SAMPLE`].
-        lookups_sampled: u64, "lookups";
+        lookups_sampled: u64, "lookups", counter;
 
-        /// Latencies of the sampled lookups.
+        /// Latencies of sampled operations: about one lookup in [`crate::LOOKUPS_PER_SAMPLE`], and
+        /// one write in [`crate::WRITES_PER_SAMPLE`].
         latencies: LatencyStats;
+
+        /// Delays of writes by write throttling since opening: each of [`Stats::write_delays`].
+        write_delay_times: Histogram;
+
+        /// Write stalls since opening, by the time that a write waited: each of
+        /// [`Stats::write_stalls`].
+        write_stall_times: Histogram;
     }
 
     /// Counters of one database since it was opened.

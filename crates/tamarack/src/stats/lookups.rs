@@ -30,7 +30,7 @@ use tamarack_env::{Env, Worker};
 
 use super::Counter;
 use super::idle::IdleAlarm;
-use super::latency::{Latencies, LookupKind};
+use super::latency::{Latencies, LatencyKind};
 use super::number::Number;
 use super::samples::{Lately, Sampler, sampled_lately};
 use super::statistics::statistics;
@@ -41,33 +41,33 @@ statistics! {
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct LookupCounts {
         /// Lookups; each key of [`crate::Db::multi_get`] is one.
-        lookups: u64, "lookups";
+        lookups: u64, "lookups", counter;
 
         /// Lookups of keys that no memtable and no table has. (That of a deleted key, which finds
         /// its tombstone, is none of these.)
-        zero_result: u64, "lookups";
+        zero_result: u64, "lookups", counter;
 
         /// Filter probes.
-        filter_probes: u64, "probes";
+        filter_probes: u64, "probes", counter;
 
         /// Negative probes: the table was skipped.
-        filter_negatives: u64, "probes";
+        filter_negatives: u64, "probes", counter;
 
         /// False positives: positive probes of tables without the key.
-        filter_false_positives: u64, "probes";
+        filter_false_positives: u64, "probes", counter;
 
         /// Data blocks read, since they were not in the block cache: the read amplification,
         /// summed over lookups, that the models predict.
         /// [`crate::ReadStats::gets`] and [`crate::ReadStats::multi_gets`] count them too, with
         /// index blocks.
-        data_blocks_read: u64, "data blocks";
+        data_blocks_read: u64, "data blocks", counter;
 
         /// Block cache hits: data blocks that were searched there.
-        data_blocks_cached: u64, "data blocks";
+        data_blocks_cached: u64, "data blocks", counter;
 
         /// Entry cache hits, for which neither filters nor blocks were needed: an entry, or the
         /// fact that no table has the key.
-        cached_entries: u64, "hits";
+        cached_entries: u64, "hits", counter;
     }
 }
 
@@ -77,10 +77,10 @@ statistics! {
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct ScanCounts {
         /// Scans that were iterated at least once, and have ended.
-        scans: u64, "scans";
+        scans: u64, "scans", counter;
 
         /// Entries that they returned.
-        entries: u64, "entries";
+        entries: u64, "entries", counter;
     }
 }
 
@@ -366,8 +366,8 @@ impl LookupCounters {
         self.0.env.now()
     }
 
-    /// Adds the latency of a sampled operation, and rings the [alarm](Self::idle_alarm).
-    pub fn note_latency(&self, kind: LookupKind, began: Duration) {
+    /// Adds the latency of a sampled lookup or seek, and rings the [alarm](Self::idle_alarm).
+    pub fn note_latency(&self, kind: LatencyKind, began: Duration) {
         self.0.latencies.note(kind, self.now().saturating_sub(began));
         self.0.idle.ring();
     }
@@ -377,7 +377,7 @@ impl LookupCounters {
         &self.0.idle
     }
 
-    /// Returns the latencies of sampled lookups.
+    /// Returns the latencies of all timed operations.
     pub fn latencies(&self) -> &Latencies {
         &self.0.latencies
     }

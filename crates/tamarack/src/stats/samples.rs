@@ -22,6 +22,8 @@
 //! `n` samples stand for about `64 n` lookups, with a standard deviation of `64 √n`: 10 % with 100
 //! samples, 1 % with 10,000.
 //!
+//! Writes are sampled in another way, see [`super::writes`].
+//!
 //! Tests: here, and `tests/suite/samples.rs` against exact counts.
 
 use std::array;
@@ -125,16 +127,23 @@ impl Sampler {
         true
     }
 
-    /// Draws the distance to the next sample: 1, 2, 3 … with probabilities p, p(1 - p), p(1 - p)² …
+    /// Draws the distance to the next sample.
     #[cold]
     #[inline(never)]
     fn draw(&self) {
         self.random.set(self.random.get().wrapping_add(STEP));
-        // In (0, 1].
-        let uniform = ((mixed(self.random.get()) >> 11) + 1) as f64 / (1_u64 << 53) as f64;
-        let passed_over = uniform.ln() / (-1.0 / LOOKUPS_PER_SAMPLE as f64).ln_1p();
-        self.left.set(1 + passed_over as u64);
+        self.left.set(distance(mixed(self.random.get()), LOOKUPS_PER_SAMPLE));
     }
+}
+
+/// Returns the distance to the next of samples of which there is one in `mean` operations: 1, 2, 3
+/// … with probabilities p, p(1 - p), p(1 - p)² …, where p is 1 / `mean`. `random` has 64 random
+/// bits.
+pub(super) fn distance(random: u64, mean: u64) -> u64 {
+    // In (0, 1].
+    let uniform = ((random >> 11) + 1) as f64 / (1_u64 << 53) as f64;
+    let passed_over = uniform.ln() / (-1.0 / mean as f64).ln_1p();
+    1 + passed_over as u64
 }
 
 /// What became of lookups in one table.

@@ -5,11 +5,13 @@
 //! table of rows ─┬─► struct with public fields, rustdoc        (Stats, LevelStats, …)
 //!                ├─► counters, where the table has such rows   (Counters, ReaderCounters)
 //!                ├─► TABLE: name, unit and meaning of each     (docs/STATS.md)
-//!                └─► figures(): names with values              (JSON, exporters)
+//!                └─► figures(): names with values              (JSON, OpenMetrics, exporters)
 //! ```
 //!
 //! A value that is one of a table's own types is a [`Figure::Group`]. Cost of `figures`: one
 //! allocation per group.
+
+use tamarack_env::histogram::Histogram;
 
 use super::{Counter, Seconds};
 
@@ -23,6 +25,8 @@ pub struct Statistic {
     pub takes: &'static str,
     /// Unit, in words; empty for a group of statistics.
     pub unit: &'static str,
+    /// True if it only grows while the database is open, from 0.
+    pub is_counter: bool,
     /// Meaning, in lines of Markdown as rustdoc reads it.
     pub meaning: &'static str,
 }
@@ -41,6 +45,8 @@ pub enum Figure {
     Number(f64),
     /// Text.
     Text(String),
+    /// Latencies.
+    Latencies(Histogram),
     /// Statistics of one thing, such as a level.
     Group(Vec<(&'static Statistic, Figure)>),
     /// Several values, such as levels.
@@ -89,6 +95,12 @@ impl Value for String {
     }
 }
 
+impl Value for Histogram {
+    fn figure(&self) -> Figure {
+        Figure::Latencies(self.clone())
+    }
+}
+
 impl<T: Value> Value for Option<T> {
     fn figure(&self) -> Figure {
         self.as_ref().map_or(Figure::Absent, T::figure)
@@ -122,6 +134,8 @@ impl Summed for f64 {
 /// pub struct Name {
 ///     /// Meaning.
 ///     name: Type, "unit";
+///     /// Meaning of what only grows while the database is open.
+///     name: u64, "unit", counter;
 ///     /// Meaning of a group, a flag or a text, which has no unit.
 ///     name: Type;
 /// }
@@ -144,7 +158,7 @@ macro_rules! statistics {
     (
         $($sums:ident;)?
         $(#[$about:meta])* pub struct $name:ident {
-            $($(#[doc = $meaning:literal])* $field:ident: $type:ty $(, $unit:literal)?;)*
+            $($(#[doc = $meaning:literal])* $field:ident: $type:ty $(, $unit:literal $(, $kind:ident)?)?;)*
         }
         $($(#[$counters_about:meta])* counters $counters:ident {
             $($(#[doc = $counter_meaning:literal])* $counter:ident: $counted:ty, $counter_unit:literal;)*
@@ -173,12 +187,14 @@ macro_rules! statistics {
                     name: stringify!($field),
                     takes: stringify!($type),
                     unit: concat!($($unit)?),
+                    is_counter: $crate::stats::statistics::is_counter!($($($kind)?)?),
                     meaning: concat!($($meaning, "\n"),*),
                 },)*
                 $($($crate::stats::Statistic {
                     name: stringify!($counter),
                     takes: stringify!($counted),
                     unit: $counter_unit,
+                    is_counter: true,
                     meaning: concat!($($counter_meaning, "\n"),*),
                 },)*)?
             ];
@@ -227,6 +243,17 @@ macro_rules! statistics {
     };
 }
 pub(crate) use statistics;
+
+/// True if a row says so.
+macro_rules! is_counter {
+    () => {
+        false
+    };
+    (counter) => {
+        true
+    };
+}
+pub(crate) use is_counter;
 
 /// Addition and subtraction of a table's struct, field by field, if its name follows `sums`.
 macro_rules! sums {

@@ -83,7 +83,7 @@ statistics! {
         runs: Vec<RunStats>;
 
         /// Raw bytes that flushes, compactions and ingests wrote into this level since opening.
-        written_raw_bytes: u64, "raw bytes";
+        written_raw_bytes: u64, "raw bytes", counter;
     }
 }
 
@@ -131,6 +131,10 @@ statistics! {
         /// Tombstones among them.
         tombstones: u64, "tombstones";
 
+        /// Merge operands among them. Compactions make them values once no snapshot needs them;
+        /// many that stay are a sign of an operator that is missing, fails, or has no partial form.
+        merge_operands: u64, "merge operands";
+
         /// Raw bytes of the entries.
         raw_bytes: u64, "raw bytes";
 
@@ -166,6 +170,7 @@ impl RunStats {
             tables: sum.tables + run.tables,
             entries: sum.entries + run.entries,
             tombstones: sum.tombstones + run.tombstones,
+            merge_operands: sum.merge_operands + run.merge_operands,
             raw_bytes: sum.raw_bytes + run.raw_bytes,
             file_bytes: sum.file_bytes + run.file_bytes,
             filter_bits: sum.filter_bits + run.filter_bits,

@@ -17,8 +17,12 @@
 //! Isolation: strictly serialisable; [`crate::write::commit`] has the argument, in `transactions`.
 //! Two transactions that write a key which neither has read have no conflict; the later one wins.
 //!
-//! There is one tree, so keys have no keyspace yet; locks that transactions wait for, range deletes
-//! and merge operands are left for later.
+//! Merge operands wait in the overlay and join the batch as operands. Writing one reads nothing, so
+//! two transactions with operands for the same key have no conflict; a read of the key reads what
+//! others have written to it.
+//!
+//! There is one tree, so keys have no keyspace yet; locks that transactions wait for and range
+//! deletes are left for later.
 //!
 //! Tests: random interleavings against a serial model, histories of many threads searched for
 //! cycles, counters, crashes (`tests/transactions`); orders of steps (`tests/schedules`).
@@ -35,7 +39,7 @@ use std::sync::Arc;
 pub(crate) use retry::transact;
 pub use scan::TransactionScan;
 
-use self::overlay::Overlay;
+use self::overlay::{Overlay, OwnWrite};
 use self::reads::TransactionReads;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -125,7 +129,7 @@ impl Transaction {
         let charge = || engine.account.charge(MemoryPart::Transactions, 0);
         Self {
             begun,
-            snapshot: Snapshot::now(&engine.tree, &engine.dir),
+            snapshot: Snapshot::now(&engine.tree),
             reads: RefCell::new(TransactionReads::new(charge())),
             writes: Overlay::new(charge()),
             engine: engine.clone(),
@@ -138,11 +142,10 @@ impl Transaction {
     /// As [`Db::get`](crate::Db::get).
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
         let key = key.as_ref();
-        if let Some(own) = self.writes.get(key) {
-            return Ok(own.clone().map(Value::own));
+        match self.writes.get(key) {
+            Some(own) => Ok(self.own_value(key, own)?.map(Value::own)),
+            None => self.others(key),
         }
-        self.reads.borrow_mut().add_key(key);
-        self.snapshot.get(key)
     }
 
     /// Returns true if `key` has a value.
@@ -152,10 +155,22 @@ impl Transaction {
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         let key = key.as_ref();
         if let Some(own) = self.writes.get(key) {
-            return Ok(own.is_some());
+            return Ok(self.own_value(key, own)?.is_some());
         }
         self.reads.borrow_mut().add_key(key);
         self.snapshot.contains_key(key)
+    }
+
+    /// What others have written to a key, which counts as read.
+    fn others(&self, key: &[u8]) -> Result<Option<Value>> {
+        self.reads.borrow_mut().add_key(key);
+        self.snapshot.get(key)
+    }
+
+    /// The value of a key that this transaction has written.
+    fn own_value(&self, key: &[u8], own: &OwnWrite) -> Result<Option<Arc<[u8]>>> {
+        let others = if own.needs_others() { self.others(key)? } else { None };
+        own.value(&self.engine.tree.merging, key, others.as_deref())
     }
 
     /// Returns an iterator over the entries whose keys lie in `range`, in key order, double-ended.
@@ -177,12 +192,22 @@ impl Transaction {
     fn scan_range(&self, range: KeyRange) -> TransactionScan<'_> {
         let own = self.writes.range(&range);
         let snapshot = self.snapshot.clone().into_scan(range.clone());
-        TransactionScan::new(&self.reads, range, snapshot, own)
+        TransactionScan::new(&self.reads, range, snapshot, own, &self.engine.tree.merging)
     }
 
     /// Sets `key` to `value`, for this transaction, and for others once it is committed.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> &mut Self {
         self.set(key.as_ref(), Some(value.as_ref()));
+        self
+    }
+
+    /// Folds `operand` into the value of `key`, for this transaction, and for others once it is
+    /// committed: see [`Db::merge`](crate::Db::merge). Reads nothing, so it is no conflict with
+    /// other writes to the key; a later read of the key in this transaction is.
+    ///
+    /// Without a merge operator, [`Transaction::commit`] fails.
+    pub fn merge(&mut self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> &mut Self {
+        self.writes.merge(key.as_ref(), operand.as_ref());
         self
     }
 

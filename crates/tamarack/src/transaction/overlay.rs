@@ -1,7 +1,8 @@
 //! [`Overlay`]: the writes of a transaction that are not committed yet, and its savepoints.
 //!
-//! Of several writes to a key the last one counts. While there are savepoints, each write remembers
-//! what the overlay had for its key before; a rollback takes these back, newest first.
+//! Of several puts and deletes of a key the last one counts; merge operands pile up on it, or on
+//! what others have written if there is none. While there are savepoints, each write remembers what
+//! the overlay had for its key before; a rollback takes these back, newest first.
 //!
 //! ```text
 //!   writes   a → 1   b → 2   (savepoint)   a → 3   b deleted
@@ -12,21 +13,100 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Range;
+use std::sync::Arc;
 
 use crate::entry::raw_bytes;
+use crate::error::Result;
 use crate::format::key_range::{Key, KeyRange};
 use crate::memory::Charge;
+use crate::operator::Merging;
 use crate::write::Batch;
 
-/// What a transaction has written to a key: a value, or `None` if it has deleted it.
-pub(super) type OwnWrite = Option<Key>;
+/// What a transaction has written to a key.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct OwnWrite {
+    /// What its last put or delete left.
+    pub(super) base: OwnBase,
+    /// The operands that it has merged since, old to new.
+    pub(super) operands: Vec<Key>,
+}
+
+/// What a transaction has put in the place of what others have written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum OwnBase {
+    /// A value.
+    Value(Key),
+    /// No value: the key was deleted.
+    Nothing,
+    /// What others have written: there are operands only.
+    Others,
+}
+
+impl OwnWrite {
+    /// A put, or a delete.
+    fn of(value: Option<&[u8]>) -> Self {
+        let base = value.map_or(OwnBase::Nothing, |value| OwnBase::Value(Key::from(value)));
+        Self { base, operands: Vec::new() }
+    }
+
+    /// Returns true if the value depends on what others have written.
+    pub(super) fn needs_others(&self) -> bool {
+        self.base == OwnBase::Others
+    }
+
+    /// The value, where others have written `others`, or nothing.
+    ///
+    /// # Errors
+    /// [`Error::Merge`](crate::Error::Merge) if operands cannot be merged.
+    pub(super) fn value(&self, merging: &Merging, key: &[u8], others: Option<&[u8]>) -> Result<Option<Arc<[u8]>>> {
+        let base = match &self.base {
+            OwnBase::Value(value) if self.operands.is_empty() => return Ok(Some(value.clone())),
+            OwnBase::Value(value) => Some(&value[..]),
+            OwnBase::Nothing => None,
+            OwnBase::Others => others,
+        };
+        if self.operands.is_empty() {
+            return Ok(None);
+        }
+        let operands: Vec<&[u8]> = self.operands.iter().map(|operand| &operand[..]).collect();
+        Ok(merging.value(key, base, &operands)?.map(Arc::from))
+    }
+
+    /// The entries that it becomes in a batch.
+    fn entries(&self) -> usize {
+        usize::from(!self.needs_others()) + self.operands.len()
+    }
+
+    /// The bytes of value and operands.
+    fn value_bytes(&self) -> usize {
+        let base_bytes = match &self.base {
+            OwnBase::Value(value) => value.len(),
+            OwnBase::Nothing | OwnBase::Others => 0,
+        };
+        base_bytes + self.operands.iter().map(|operand| operand.len()).sum::<usize>()
+    }
+
+    /// The memory that it is charged for, with its key.
+    fn charged_bytes(&self, key: &[u8]) -> usize {
+        WRITE_BYTES + key.len() + self.value_bytes() + self.operands.len() * OPERAND_BYTES
+    }
+}
+
+/// How a write is taken back.
+#[derive(Debug)]
+enum Undo {
+    /// The key gets what it had.
+    Restore(Option<OwnWrite>),
+    /// The key loses its last operand.
+    PopOperand,
+}
 
 /// The writes of a transaction. See the module's documentation.
 #[derive(Debug, Default)]
 pub(super) struct Overlay {
     writes: BTreeMap<Key, OwnWrite>,
-    /// What `writes` had for a key before each write since the first savepoint.
-    undo: Vec<(Key, Option<OwnWrite>)>,
+    /// How each write since the first savepoint is taken back.
+    undo: Vec<(Key, Undo)>,
     /// The numbers of the savepoints, ascending, with the length of `undo` at each.
     savepoints: Vec<(u64, usize)>,
     /// Savepoints that were ever made.
@@ -36,6 +116,9 @@ pub(super) struct Overlay {
 
 /// The memory of a write besides its bytes: its share of a node, and two allocations.
 const WRITE_BYTES: usize = 96;
+
+/// The memory of an operand besides its bytes.
+const OPERAND_BYTES: usize = 32;
 
 impl Overlay {
     /// Creates an empty overlay whose memory is charged to `charge`.
@@ -48,15 +131,17 @@ impl Overlay {
         self.writes.is_empty()
     }
 
-    /// Returns the number of keys that were written.
+    /// Returns the number of entries that the batch of all writes will have.
     pub(super) fn len(&self) -> usize {
-        self.writes.len()
+        self.writes.values().map(OwnWrite::entries).sum()
     }
 
     /// Returns the raw bytes that the batch of all writes will have.
     pub(super) fn raw_bytes(&self) -> u64 {
-        let value_bytes = |write: &OwnWrite| write.as_ref().map_or(0, |value| value.len());
-        self.writes.iter().map(|(key, write)| raw_bytes(key.len(), value_bytes(write))).sum()
+        let bytes = |(key, write): (&Key, &OwnWrite)| {
+            raw_bytes(key.len(), 0) * write.entries() as u64 + write.value_bytes() as u64
+        };
+        self.writes.iter().map(bytes).sum()
     }
 
     /// Returns what was written to `key`, if anything was.
@@ -71,13 +156,34 @@ impl Overlay {
 
     /// Sets a key to a value, or deletes it.
     pub(super) fn write(&mut self, key: &[u8], value: Option<&[u8]>) {
-        let key = Key::from(key);
-        self.charge.grow(WRITE_BYTES + key.len() + value.map_or(0, <[u8]>::len));
-        let before = self.writes.insert(key.clone(), value.map(Key::from));
+        let (key, write) = (Key::from(key), OwnWrite::of(value));
+        self.charge.grow(write.charged_bytes(&key));
+        let before = self.writes.insert(key.clone(), write);
         if !self.savepoints.is_empty() {
-            self.undo.push((key, before));
+            self.undo.push((key, Undo::Restore(before)));
         } else if let Some(before) = before {
             self.discharge(&key, &before);
+        }
+    }
+
+    /// Adds an operand to what a key has.
+    pub(super) fn merge(&mut self, key: &[u8], operand: &[u8]) {
+        let operand = Key::from(operand);
+        let undo = match self.writes.get_mut(key) {
+            Some(write) => {
+                self.charge.grow(OPERAND_BYTES + operand.len());
+                write.operands.push(operand);
+                Undo::PopOperand
+            }
+            None => {
+                let write = OwnWrite { base: OwnBase::Others, operands: vec![operand] };
+                self.charge.grow(write.charged_bytes(key));
+                self.writes.insert(Key::from(key), write);
+                Undo::Restore(None)
+            }
+        };
+        if !self.savepoints.is_empty() {
+            self.undo.push((Key::from(key), undo));
         }
     }
 
@@ -93,10 +199,16 @@ impl Overlay {
     pub(super) fn rollback_to(&mut self, savepoint: u64) -> bool {
         let Ok(at) = self.savepoints.binary_search_by_key(&savepoint, |(number, _)| *number) else { return false };
         self.savepoints.truncate(at + 1);
-        for (key, before) in self.undo.split_off(self.savepoints[at].1).into_iter().rev() {
-            let undone = match before {
-                Some(before) => self.writes.insert(key.clone(), before),
-                None => self.writes.remove(&key),
+        for (key, undo) in self.undo.split_off(self.savepoints[at].1).into_iter().rev() {
+            let undone = match undo {
+                Undo::Restore(Some(before)) => self.writes.insert(key.clone(), before),
+                Undo::Restore(None) => self.writes.remove(&key),
+                Undo::PopOperand => {
+                    let operand = self.writes.get_mut(&key).and_then(|write| write.operands.pop());
+                    let bytes = OPERAND_BYTES + operand.expect("it was merged").len();
+                    self.charge.set(self.charge.bytes() as usize - bytes);
+                    continue;
+                }
             };
             self.discharge(&key, &undone.expect("it was written"));
         }
@@ -106,18 +218,25 @@ impl Overlay {
     /// Returns all writes as a batch.
     pub(super) fn to_batch(&self) -> Batch {
         let mut batch = Batch::new();
-        for (key, value) in &self.writes {
-            match value {
-                Some(value) => batch.put(key, value),
-                None => batch.delete(key),
-            };
+        for (key, write) in &self.writes {
+            match &write.base {
+                OwnBase::Value(value) => {
+                    batch.put(key, value);
+                }
+                OwnBase::Nothing => {
+                    batch.delete(key);
+                }
+                OwnBase::Others => {}
+            }
+            for operand in &write.operands {
+                batch.merge(key, operand);
+            }
         }
         batch
     }
 
     fn discharge(&mut self, key: &Key, write: &OwnWrite) {
-        let bytes = WRITE_BYTES + key.len() + write.as_ref().map_or(0, |value| value.len());
-        self.charge.set(self.charge.bytes() as usize - bytes);
+        self.charge.set(self.charge.bytes() as usize - write.charged_bytes(key));
     }
 }
 
@@ -127,7 +246,18 @@ mod tests {
 
     use super::*;
 
-    type Written = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
+    /// What is written to each key: the base (`None`: others'; `Some(None)`: deleted), and
+    /// operands.
+    type Written = BTreeMap<Vec<u8>, (Option<Option<Vec<u8>>>, Vec<Vec<u8>>)>;
+
+    fn written(write: &OwnWrite) -> (Option<Option<Vec<u8>>>, Vec<Vec<u8>>) {
+        let base = match &write.base {
+            OwnBase::Value(value) => Some(Some(value.to_vec())),
+            OwnBase::Nothing => Some(None),
+            OwnBase::Others => None,
+        };
+        (base, write.operands.iter().map(|operand| operand.to_vec()).collect())
+    }
 
     /// After any writes and rollbacks the overlay has what a map has of which each savepoint keeps
     /// a copy.
@@ -160,27 +290,28 @@ mod tests {
                     _ => {
                         let key = random.bytes(1).iter().map(|byte| byte % 6).collect::<Vec<_>>();
                         let length = random.below(5);
+                        if random.one_in(3) {
+                            let operand = random.bytes(length);
+                            overlay.merge(&key, &operand);
+                            map.entry(key).or_default().1.push(operand);
+                            continue;
+                        }
                         let value = (!random.one_in(3)).then(|| random.bytes(length));
                         overlay.write(&key, value.as_deref());
-                        map.insert(key, value);
+                        map.insert(key, (Some(value), Vec::new()));
                     }
                 }
-                let found: Written = overlay
-                    .writes
-                    .iter()
-                    .map(|(key, value)| (key.to_vec(), value.as_ref().map(|v| v.to_vec())))
-                    .collect();
+                let found: Written = overlay.writes.iter().map(|(key, write)| (key.to_vec(), written(write))).collect();
                 assert_eq!(found, map, "seed {seed}");
             }
             if copies.is_empty() {
-                let bytes = |(key, value): (&Vec<u8>, &Option<Vec<u8>>)| {
-                    WRITE_BYTES + key.len() + value.as_ref().map_or(0, Vec::len)
-                };
-                assert_eq!(overlay.charge.bytes() as usize, map.iter().map(bytes).sum::<usize>(), "seed {seed}");
+                let bytes = overlay.writes.iter().map(|(key, write)| write.charged_bytes(key)).sum::<usize>();
+                assert_eq!(overlay.charge.bytes() as usize, bytes, "seed {seed}");
             }
             let batch = overlay.to_batch();
             assert_eq!((batch.len(), batch.raw_bytes()), (overlay.len(), overlay.raw_bytes()), "seed {seed}");
-            assert_eq!(batch.len(), map.len());
+            let entries = |(base, operands): &(Option<_>, Vec<_>)| usize::from(base.is_some()) + operands.len();
+            assert_eq!(batch.len(), map.values().map(entries).sum::<usize>());
         }
         assert!(rollbacks > 1000, "{rollbacks}");
     }

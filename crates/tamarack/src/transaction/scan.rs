@@ -6,6 +6,8 @@
 //!   delivered   a   c       f   x
 //! ```
 //!
+//! An own operand is folded into the snapshot's value.
+//!
 //! Each end compares the next entry of the snapshot with the next own write; the one that comes
 //! later waits. If one end has nothing left, it takes what waits at the other end.
 //!
@@ -23,10 +25,11 @@ use std::cmp::Ordering;
 use std::collections::btree_map::Range;
 use std::fmt;
 
-use super::overlay::OwnWrite;
+use super::overlay::{OwnBase, OwnWrite};
 use super::reads::TransactionReads;
 use crate::error::Result;
 use crate::format::key_range::{Key, KeyRange, key_after};
+use crate::operator::Merging;
 use crate::read::Scan;
 
 /// A key and its value.
@@ -41,6 +44,7 @@ type Pair = (Vec<u8>, Vec<u8>);
 pub struct TransactionScan<'a> {
     snapshot: Scan,
     own: Range<'a, Key, OwnWrite>,
+    merging: &'a Merging,
     /// What waits at the front and at the back.
     waiting: [Waiting<'a>; 2],
     /// The number of entries that the limit still allows.
@@ -89,10 +93,11 @@ impl<'a> TransactionScan<'a> {
         range: KeyRange,
         snapshot: Scan,
         own: Range<'a, Key, OwnWrite>,
+        merging: &'a Merging,
     ) -> Self {
         let number = reads.borrow_mut().begin_scan(&range);
         let progress = ScanProgress { reads, number, range, delivered: [None, None], has_ended: false };
-        Self { snapshot, own, waiting: Default::default(), remaining: None, progress }
+        Self { snapshot, own, merging, waiting: Default::default(), remaining: None, progress }
     }
 
     /// Ends the scan after `entries` further entries (default: no limit), those from the front and
@@ -139,11 +144,16 @@ impl<'a> TransactionScan<'a> {
                 waiting.own = own;
                 return Ok(snapshot);
             }
-            // An own write to the same key hides the snapshot's entry.
+            // An own write to the same key takes the place of the snapshot's entry.
+            let mut others = None;
             if order == Ordering::Greater {
                 waiting.snapshot = snapshot;
+            } else {
+                others = snapshot.map(|(_, value)| value);
             }
-            if let Some((key, Some(value))) = own {
+            if let Some((key, write)) = own
+                && let Some(value) = write.value(self.merging, key, others.as_deref())?
+            {
                 return Ok(Some((key.to_vec(), value.to_vec())));
             }
         }
@@ -177,9 +187,10 @@ impl<'a> TransactionScan<'a> {
 const OWN_LOOKED_AT: usize = 1024;
 
 /// The number of entries of the snapshot that own writes can hide without being delivered instead:
-/// deletes. `None` if there are too many writes to tell.
+/// deletes, and operands, which can delete. `None` if there are too many writes to tell.
 fn hidden_max(mut own: Range<'_, Key, OwnWrite>) -> Option<usize> {
-    let deletes = own.by_ref().take(OWN_LOOKED_AT).filter(|(_, write)| write.is_none()).count();
+    let may_delete = |write: &OwnWrite| write.base == OwnBase::Nothing || !write.operands.is_empty();
+    let deletes = own.by_ref().take(OWN_LOOKED_AT).filter(|(_, write)| may_delete(write)).count();
     own.next().is_none().then_some(deletes)
 }
 
@@ -237,10 +248,11 @@ mod tests {
     fn few_own_writes_raise_the_limit_of_the_snapshot() {
         let mut own = BTreeMap::new();
         for number in 0..OWN_LOOKED_AT as u32 {
-            own.insert(Key::from(&number.to_be_bytes()[..]), (number % 4 > 0).then(|| Key::from([])));
+            let base = if number % 4 > 0 { OwnBase::Value(Key::from([])) } else { OwnBase::Nothing };
+            own.insert(Key::from(&number.to_be_bytes()[..]), OwnWrite { base, operands: Vec::new() });
         }
         assert_eq!(hidden_max(own.range::<[u8], _>(..)), Some(OWN_LOOKED_AT / 4));
-        own.insert(Key::from(&[255; 4][..]), None);
+        own.insert(Key::from(&[255; 4][..]), OwnWrite { base: OwnBase::Nothing, operands: Vec::new() });
         assert_eq!(hidden_max(own.range::<[u8], _>(..)), None);
         assert_eq!(hidden_max(Range::default()), Some(0));
     }

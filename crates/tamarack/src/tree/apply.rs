@@ -167,6 +167,10 @@ impl Draft {
                 self.version.wal_durable = self.version.wal_durable.max(*position);
                 Ok(())
             }
+            Change::MergeOperatorSet { tree, name } => {
+                self.tree_mut(*tree)?.merge_operator = Some(name.clone());
+                Ok(())
+            }
         }
     }
 

@@ -108,14 +108,16 @@ pub struct RunContents<'a> {
     sequences: &'a Sequences,
     /// True if garbage is due at any age, because the disk has little space left.
     is_space_low: bool,
+    /// True if merge operands that no snapshot needs are garbage: compactions can merge them.
+    can_fold: bool,
     contents: OnceCell<BTreeMap<RunId, RunContent>>,
 }
 
 impl<'a> RunContents<'a> {
     /// Creates the contents of this version. `sequences` has the snapshots. If `is_space_low`,
-    /// garbage is due at any age.
-    pub fn new(tree: &'a TreeVersion, sequences: &'a Sequences, is_space_low: bool) -> Self {
-        Self { tree, sequences, is_space_low, contents: OnceCell::new() }
+    /// garbage is due at any age; if compactions `can_fold` them, merge operands are garbage.
+    pub fn new(tree: &'a TreeVersion, sequences: &'a Sequences, is_space_low: bool, can_fold: bool) -> Self {
+        Self { tree, sequences, is_space_low, can_fold, contents: OnceCell::new() }
     }
 }
 
@@ -128,14 +130,15 @@ impl Contents for RunContents<'_> {
         Entries(self.tree.tables().map(|table| table.meta().entries).sum())
     }
 
-    /// Returns the tombstones that no snapshot needs, by table: a table is as old as its oldest
-    /// entry.
+    /// Returns the tombstones, and the merge operands that can be merged, that no snapshot needs,
+    /// by table: a table is as old as its oldest entry.
     fn garbage(&self) -> Vec<Garbage> {
         let readable = self.sequences.readable();
         let (oldest, visible) = (readable[0], readable[readable.len() - 1]);
         let age = |slice: &Slice| {
             let meta = slice.table().meta();
-            let is_garbage = meta.tombstones > 0 && meta.largest_sequence <= oldest;
+            let folds = self.can_fold && meta.merge_operands() > 0;
+            let is_garbage = (meta.tombstones > 0 || folds) && meta.largest_sequence <= oldest;
             let written_since = || visible.0.saturating_sub(meta.smallest_sequence.0);
             is_garbage.then(|| if self.is_space_low { u64::MAX } else { written_since() })
         };

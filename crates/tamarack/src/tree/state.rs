@@ -38,6 +38,7 @@ use crate::database::Database;
 use crate::entry::Sequence;
 use crate::format::meta::TreeId;
 use crate::memtable::Memtable;
+use crate::operator::Merging;
 use crate::stats::LookupCounters;
 use crate::tree::level_ids::{FilterView, LevelIds};
 use crate::tree::version::{TreeVersion, Version};
@@ -150,6 +151,8 @@ pub struct Tree {
     level_ids: Mutex<Option<LevelIds>>,
     /// Counters of lookups.
     pub lookups: LookupCounters,
+    /// The merge operator of the tree.
+    pub merging: Arc<Merging>,
 }
 
 impl std::fmt::Debug for Tree {
@@ -159,7 +162,8 @@ impl std::fmt::Debug for Tree {
 }
 
 impl Tree {
-    /// Creates the tree `id` of `version`, with these memtables (`immutable` young to old).
+    /// Creates the tree `id` of `version`, with these memtables (`immutable` young to old) and this
+    /// merge operator.
     ///
     /// # Panics
     /// If the version has no such tree.
@@ -169,12 +173,13 @@ impl Tree {
         active: Arc<Memtable>,
         immutable: Vec<Arc<ImmutableMemtable>>,
         version: Arc<Version>,
+        merging: Arc<Merging>,
     ) -> Self {
         let lookups = version.files.storage().lookups().clone();
         let has_immutable = AtomicBool::new(!immutable.is_empty());
         let state = ArcSwap::new(State::new(id, active, immutable.into(), version).with_twin());
         let (replacing, level_ids) = (Mutex::new(Rank::TreeState, ()), Mutex::new(Rank::LevelIds, None));
-        Self { id, database, state, has_immutable, replacing, level_ids, lookups }
+        Self { id, database, state, has_immutable, replacing, level_ids, lookups, merging }
     }
 
     /// Returns the tree's number in the manifest and in the WAL.
@@ -319,7 +324,8 @@ mod tests {
         let files = TableFiles::new(TableStorage::buffered(env, 0), Path::new("/trees"));
         let version = Arc::new(Version::new(7, files));
         let database = Arc::new(Database::new(Sequence::ZERO, version.edit_number(), Arc::default(), lock));
-        Tree::new(TreeId::DEFAULT, database, Arc::default(), Vec::new(), version)
+        let merging = Merging::new(Path::new("/trees").into(), None, None);
+        Tree::new(TreeId::DEFAULT, database, Arc::default(), Vec::new(), version, merging)
     }
 
     /// Returns the version after one more edit, with everything up to `flushed` in tables.

@@ -82,6 +82,8 @@ pub struct TreeVersion {
     pub(super) flushed_through: Sequence,
     pub(super) shape: Option<ShapeBlob>,
     pub(super) ages_mixed: bool,
+    /// The name of the operator of its merge operands, if one was set.
+    pub(super) merge_operator: Option<Arc<str>>,
     /// Ordered by id.
     pub(super) tables: Chunks<TableUse>,
     kept_cursors: KeptCursors,
@@ -245,6 +247,7 @@ impl TreeVersion {
             flushed_through: Sequence::ZERO,
             shape: None,
             ages_mixed: false,
+            merge_operator: None,
             tables: Chunks::default(),
             kept_cursors: KeptCursors::default(),
         }
@@ -317,6 +320,16 @@ impl TreeVersion {
         self.ages_mixed
     }
 
+    /// Returns the name of the merge operator that its merge operands are for, if one was set.
+    pub fn merge_operator(&self) -> Option<&Arc<str>> {
+        self.merge_operator.as_ref()
+    }
+
+    /// Returns true if its tables have merge operands.
+    pub fn has_merge_operands(&self) -> bool {
+        self.tables().any(|table| table.meta().merge_operands() > 0)
+    }
+
     /// Returns the range deletes, which lookups, scans and compactions consult before any run and
     /// its filters: a range delete can hide an entry although filters rightly exclude its key from
     /// all younger runs.
@@ -366,6 +379,9 @@ impl TreeVersion {
         }
         if self.ages_mixed {
             changes.push(Change::AgesMixed { tree });
+        }
+        if let Some(name) = &self.merge_operator {
+            changes.push(Change::MergeOperatorSet { tree, name: name.clone() });
         }
         changes.extend(self.tables().map(|file| Change::TableAdded { tree, meta: file.meta().clone() }));
         for (level, runs) in self.levels.iter().enumerate() {

@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use crate::format::group::{Entries, Group, put_entry};
 use crate::format::meta::TreeId;
 use crate::memtable::Memtable;
+use crate::operator::Merging;
 
 /// Maximum length of a key, in bytes.
 pub const KEY_BYTES_MAX: usize = 64 << 10;
@@ -12,8 +13,9 @@ pub const KEY_BYTES_MAX: usize = 64 << 10;
 /// Maximum length of a value under any memory budget, in bytes.
 pub const VALUE_BYTES_MAX: u64 = 1 << 30;
 
-/// An atomic list of puts and deletes: after a crash, and for concurrent readers, either all of
-/// them took effect or none. Of several writes to one key the last one counts.
+/// An atomic list of puts, deletes and merge operands: after a crash, and for concurrent readers,
+/// either all of them took effect or none. Of several writes to one key the last one counts; an
+/// operand is folded into what the writes before it have made.
 ///
 /// ```
 /// let mut batch = tamarack::Batch::new();
@@ -32,6 +34,7 @@ pub struct Batch {
     longest_key_bytes: usize,
     longest_value_bytes: usize,
     has_puts: bool,
+    has_operands: bool,
 }
 
 impl Batch {
@@ -48,6 +51,12 @@ impl Batch {
     /// Deletes `key`.
     pub fn delete(&mut self, key: impl AsRef<[u8]>) -> &mut Self {
         self.push(EntryKind::Delete, key.as_ref(), &[])
+    }
+
+    /// Folds `operand` into the value of `key`: see [`Db::merge`](crate::Db::merge).
+    pub fn merge(&mut self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> &mut Self {
+        self.has_operands = true;
+        self.push(EntryKind::Merge, key.as_ref(), operand.as_ref())
     }
 
     /// Returns the number of writes.
@@ -112,13 +121,13 @@ impl<K: AsRef<[u8]>, V: AsRef<[u8]>> FromIterator<(K, V)> for Batch {
 /// A write to be committed: one borrowed entry, so that a plain put allocates nothing, or a batch.
 #[derive(Clone, Copy, Debug)]
 pub enum Write<'a> {
-    /// One put or delete.
+    /// One put, delete or merge operand.
     One {
-        /// Put or delete.
+        /// Its kind.
         kind: EntryKind,
         /// The key.
         key: &'a [u8],
-        /// The value; empty for a delete.
+        /// The value or operand; empty for a delete.
         value: &'a [u8],
     },
     /// All writes of a batch.
@@ -190,6 +199,28 @@ impl Write<'_> {
         match self {
             Self::One { kind, .. } => *kind == EntryKind::Delete,
             Self::Many(batch) => !batch.has_puts,
+        }
+    }
+
+    /// Returns true if there is a merge operand.
+    #[inline]
+    pub fn has_operands(&self) -> bool {
+        match self {
+            Self::One { kind, .. } => *kind == EntryKind::Merge,
+            Self::Many(batch) => batch.has_operands,
+        }
+    }
+
+    /// Returns an error if there is a merge operand that `merging` refuses.
+    #[cold]
+    #[inline(never)]
+    pub fn check_operands(&self, merging: &Merging) -> Result<()> {
+        match self {
+            Self::One { key, value, .. } => merging.check_operand(key, value),
+            Self::Many(batch) => {
+                let mut operands = batch.decoded(Sequence::ZERO).filter(|entry| entry.kind == EntryKind::Merge);
+                operands.try_for_each(|entry| merging.check_operand(entry.key, entry.value))
+            }
         }
     }
 

@@ -63,7 +63,7 @@ use crate::events::Event;
 use crate::format::group;
 use crate::memory::{Budget, Charge, MemoryPart};
 use crate::memtable::Memtable;
-use crate::stats::Counters;
+use crate::stats::{Counters, LatencyKind, WriteCountdown, WriteSampler};
 use crate::tree::state::Tree;
 use crate::wal::{Position, Wal};
 use crate::write::batch::{Batch, VALUE_BYTES_MAX, Write};
@@ -145,6 +145,8 @@ pub struct CommitQueue {
     interval: Arc<IntervalSync>,
     /// Writers stopped by the current write stall.
     stalled: AtomicU32,
+    /// Picks the writes whose latency is measured.
+    sampler: WriteSampler,
 }
 
 /// The group that writers join now, and whether another one is being led.
@@ -167,6 +169,8 @@ struct JoinQueue {
     window: CommitWindow,
     /// Runs that are being installed: transactions join once there is none.
     runs_beginning: u32,
+    /// Counts writes down to the next sample.
+    countdown: WriteCountdown,
 }
 
 /// The group that is forming.
@@ -267,6 +271,7 @@ impl CommitQueue {
                     charge,
                     window,
                     runs_beginning: 0,
+                    countdown: WriteCountdown::new(last.0),
                 },
             ),
             lead: Mutex::new(
@@ -279,6 +284,7 @@ impl CommitQueue {
             run_ended: Condvar::new(),
             interval,
             stalled: AtomicU32::new(0),
+            sampler: WriteSampler::default(),
         }
     }
 
@@ -294,13 +300,44 @@ impl CommitQueue {
     }
 
     /// Commits `write` as [`CommitQueue::commit`] does, if it passes a validation.
+    #[inline]
     fn commit_if(
+        &self,
+        write: Write<'_>,
+        durability: Durability,
+        validation: Option<&mut Validation<'_>>,
+    ) -> Result<()> {
+        if self.sampler.is_next() {
+            return self.commit_sampled(write, durability, validation);
+        }
+        self.commit_untimed(write, durability, validation)
+    }
+
+    /// Commits `write`, and records the latency if it has entries and succeeds.
+    #[cold]
+    #[inline(never)]
+    fn commit_sampled(
+        &self,
+        write: Write<'_>,
+        durability: Durability,
+        validation: Option<&mut Validation<'_>>,
+    ) -> Result<()> {
+        if write.entries() == 0 || !self.sampler.take() {
+            return self.commit_untimed(write, durability, validation);
+        }
+        let began = self.env.now();
+        self.commit_untimed(write, durability, validation)?;
+        self.tree.lookups.latencies().note(LatencyKind::Write, self.env.now().saturating_sub(began));
+        Ok(())
+    }
+
+    fn commit_untimed(
         &self,
         write: Write<'_>,
         durability: Durability,
         mut validation: Option<&mut Validation<'_>>,
     ) -> Result<()> {
-        write.check(self.settings.write_bytes_max)?;
+        self.check(&write)?;
         self.database.health.check_running()?;
         if write.entries() == 0 {
             // Nothing to write; earlier writes still get the requested durability.
@@ -352,8 +389,13 @@ impl CommitQueue {
         self.settings.write_bytes_max.min(VALUE_BYTES_MAX)
     }
 
-    /// Returns an error if a key, a value or the batch is too large.
+    /// Returns an error if a key, a value or the batch is too large, or if it has a merge operand
+    /// that nothing could merge.
+    #[inline]
     pub fn check(&self, write: &Write<'_>) -> Result<()> {
+        if write.has_operands() {
+            write.check_operands(&self.tree.merging)?;
+        }
         write.check(self.settings.write_bytes_max)
     }
 
@@ -417,6 +459,7 @@ impl CommitQueue {
         if !delay.is_zero() {
             self.counters.write_delays.add(1);
             self.counters.write_delay_seconds.add(delay);
+            self.tree.lookups.latencies().note(LatencyKind::WriteDelay, delay);
         }
     }
 
@@ -469,8 +512,10 @@ impl CommitQueue {
         if self.stalled.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.database.events.post(|| Event::WriteStallEnded);
         }
+        let stall = self.env.now() - began;
         self.counters.write_stalls.add(1);
-        self.counters.write_stall_seconds.add(self.env.now() - began);
+        self.counters.write_stall_seconds.add(stall);
+        self.tree.lookups.latencies().note(LatencyKind::WriteStall, stall);
         outcome
     }
 
@@ -521,6 +566,9 @@ impl CommitQueue {
         sync: bool,
     ) -> Result<(LedGroup, u32)> {
         let mut queue = self.queue.lock();
+        if queue.countdown.counts_down() {
+            self.sampler.sample_next();
+        }
         loop {
             while queue.forming.is_full(write.raw_bytes(), self.settings.group_bytes) {
                 let full = queue.forming.group.clone();

@@ -1,9 +1,11 @@
 //! The database under load: writers as fast as the device allows, on the simulator's clock
-//! (`pace`), and threads of the machine that check one another (`threads`).
+//! (`pace`), and threads of the machine that check one another (`threads`, and with merge operands
+//! `counters`).
 //!
 //! One of the two alone: `cargo test -p tamarack --test load threads::`.
 
 #![cfg(not(feature = "shuttle"))]
 
+mod counters;
 mod pace;
 mod threads;

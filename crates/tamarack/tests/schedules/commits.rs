@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tamarack::internals::Admission;
 use tamarack::internals::Budget;
+use tamarack::internals::Merging;
 use tamarack::internals::Query;
 use tamarack::internals::Source;
 use tamarack::internals::TableFiles;
@@ -249,7 +250,8 @@ impl TestQueue {
         let version = Arc::new(Version::new(DATABASE, files));
         let lock = env.lock(&Path::new(DIR).join("LOCK")).unwrap();
         let database = Arc::new(Database::new(Sequence::ZERO, version.edit_number(), Arc::default(), lock));
-        let tree = Tree::new(TreeId::DEFAULT, database.clone(), Arc::default(), Vec::new(), version);
+        let merging = Merging::new(Path::new("/db").into(), None, None);
+        let tree = Tree::new(TreeId::DEFAULT, database.clone(), Arc::default(), Vec::new(), version, merging);
         let tree = Arc::new(tree);
         let interval = Arc::new(IntervalSync::new(env.clone(), wal.clone(), database));
         let commits = CommitQueue::new(settings, env, wal, tree.clone(), Arc::default(), interval, Sequence::ZERO);

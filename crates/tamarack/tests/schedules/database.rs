@@ -6,11 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 #[cfg(debug_assertions)]
-use tamarack::mistake::{self, Mistake};
+use tamarack::mistake::Mistake;
 use tamarack::{AdvancedOptions, Batch, Compression, Db, Durability, Error, Options, Snapshot, step};
 use tamarack_env::sync::thread;
 
 use crate::explore;
+#[cfg(debug_assertions)]
+use crate::is_noticed;
 use crate::watched::{WatchedEnv, watched_env};
 
 /// One key is written again and again. Two versions fit a memtable, so that a flush drops one of
@@ -33,8 +35,8 @@ fn lookups_while_buffers_are_flushed() {
     });
 }
 
-/// The same with a cache that has the key's entry, and a lookup that may be interrupted while
-/// several memtables are flushed: it must not cache what it finds in its old state.
+/// The same with a cache that has keys' entries, and a lookup that may be interrupted while several
+/// memtables are flushed: it must not cache what it finds in its old state.
 #[test]
 fn cached_entries_while_buffers_are_flushed() {
     explore(600, read_cached_entries);
@@ -45,32 +47,41 @@ fn cached_entries_while_buffers_are_flushed() {
 #[test]
 fn old_entries_in_the_cache_are_noticed() {
     for mistake in [Mistake::CachedSeenAfterPin, Mistake::CachedFromThePast, Mistake::CachedThroughFlush] {
-        let explored = std::panic::catch_unwind(|| mistake::with(mistake, || explore(20_000, read_cached_entries)));
-        assert!(explored.is_err(), "{mistake:?} is not noticed");
+        assert!(is_noticed(mistake, 20_000, read_cached_entries, || true), "{mistake:?} is not noticed");
     }
 }
 
+/// Several keys are overwritten at once, and each is looked up once meanwhile: only the first lookup
+/// of a key finds it in the tree and may cache it, and with many such lookups a switch between two
+/// certain steps of one of them is likely.
 fn read_cached_entries() {
+    const KEYS: [&str; 16] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p"];
     let env = watched_env();
-    let advanced = AdvancedOptions::new().env(env).memtable_bytes(10_000).block_bytes(64).cache_bytes(1000);
+    let advanced = AdvancedOptions::new().env(env).memtable_bytes(20_000).block_bytes(64).cache_bytes(3000);
     let db = Options::new().compression(Compression::None).advanced(advanced).open("/db").unwrap();
-    // More than the cache takes, so that it has entries.
-    for other in ["a", "b", "z"] {
-        db.put(other, [0; 400]).unwrap();
+    let mut batch = Batch::new();
+    for key in KEYS {
+        // They share a block, which is not cached for the small one. All blocks are more than the
+        // cache takes, so that it has entries.
+        batch.put(key, "0").put(key.to_owned() + " large", [0; 400]);
     }
-    db.put("key", "0").unwrap();
+    db.write(&batch).unwrap();
     db.flush().unwrap();
     let writer = spawn(&db, |db| {
-        for value in ["1", "2"] {
-            db.put("other", value).unwrap();
-            db.flush().unwrap();
-            db.put("key", value).unwrap();
-            db.flush().unwrap();
+        // What the lookups see before the memtable is a new one is not enough.
+        db.put("other", "").unwrap();
+        db.flush().unwrap();
+        let mut batch = Batch::new();
+        for key in KEYS {
+            batch.put(key, "1");
         }
+        db.write(&batch).unwrap();
+        db.flush().unwrap();
     });
-    read_upward(&db, 8);
+    let before = KEYS.map(|key| value_of(&db, key));
+    assert!(before.is_sorted(), "{before:?}");
     writer.join().unwrap();
-    assert_eq!(value(&db), 2);
+    assert_eq!(KEYS.map(|key| value_of(&db, key)), [1; KEYS.len()]);
 }
 
 /// Looks up the key so many times: its value never goes back.
@@ -161,19 +172,15 @@ fn two_workers_on_one_merge() {
 #[cfg(debug_assertions)]
 #[test]
 fn a_flush_of_an_incomplete_buffer_is_noticed() {
-    let explored = std::panic::catch_unwind(|| {
-        mistake::with(Mistake::IncompleteMemtable, || {
-            explore(2000, || {
-                let env = watched_env();
-                let db = open(&env, SMALL);
-                let writers = [["a1", "a2"], ["b1", "b2"]]
-                    .map(|keys| spawn(&db, move |db| keys.into_iter().for_each(|key| db.put(key, key).unwrap())));
-                writers.into_iter().for_each(|writer| writer.join().unwrap());
-                assert_eq!(keys(&db), ["a1", "a2", "b1", "b2"]);
-            });
-        });
-    });
-    assert!(explored.is_err(), "no order of steps showed it");
+    let program = || {
+        let env = watched_env();
+        let db = open(&env, SMALL);
+        let writers = [["a1", "a2"], ["b1", "b2"]]
+            .map(|keys| spawn(&db, move |db| keys.into_iter().for_each(|key| db.put(key, key).unwrap())));
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
+        assert_eq!(keys(&db), ["a1", "a2", "b1", "b2"]);
+    };
+    assert!(is_noticed(Mistake::IncompleteMemtable, 2000, program, || true), "no order of steps showed it");
 }
 
 /// Writers in a write stall wait for flushes, and are woken.
@@ -399,7 +406,11 @@ fn close(db: Db) -> bool {
 }
 
 fn value(db: &Db) -> u64 {
-    let value = db.get("key").unwrap().expect("it is never deleted");
+    value_of(db, "key")
+}
+
+fn value_of(db: &Db, key: &str) -> u64 {
+    let value = db.get(key).unwrap().expect("it is never deleted");
     std::str::from_utf8(&value).unwrap().parse().unwrap()
 }
 

@@ -36,9 +36,11 @@ mod watched;
 
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
+#[cfg(debug_assertions)]
+use tamarack::mistake::{self, Mistake};
 
-/// Runs `test` in many orders. Half are random at every step; the other half switch rarely, at
-/// moments of high chance for a bug that needs up to three switches in the right places.
+/// Runs `test` in many orders. Half switch rarely, at moments of high chance for a bug that needs up
+/// to three switches in the right places; the other half are random at every step.
 fn explore(schedules: usize, test: fn()) {
     let number = |name| std::env::var(name).ok().map(|text| text.parse().expect(name));
     if let Ok(schedule) = std::env::var("TAMARACK_REPLAY") {
@@ -46,8 +48,24 @@ fn explore(schedules: usize, test: fn()) {
     }
     let schedules = number("TAMARACK_SCHEDULES").unwrap_or(schedules as u64) as usize;
     let seed = number("TAMARACK_SEED").unwrap_or(0x5eed);
-    Runner::new(RandomScheduler::new_from_seed(seed, schedules), config()).run(test);
     Runner::new(PctScheduler::new_from_seed(seed, 3, schedules), config()).run(test);
+    Runner::new(RandomScheduler::new_from_seed(seed, schedules), config()).run(test);
+}
+
+/// Returns true if `test` fails with a mistake planted, in one of so many orders of each kind, and
+/// `is_right_failure` says afterwards, on the same thread, that this was its failure.
+///
+/// That thread is not used again: where a failure leaves one of the explorer's threads unwinding,
+/// the standard library takes the whole thread for one that panics, and a later program that fails
+/// because of that would be taken for one that notices its mistake.
+#[cfg(debug_assertions)]
+#[expect(clippy::disallowed_methods, reason = "the explorer's threads are within one of the machine's")]
+fn is_noticed(mistake: Mistake, schedules: usize, test: fn(), is_right_failure: fn() -> bool) -> bool {
+    let explored = std::thread::spawn(move || {
+        let explored = std::panic::catch_unwind(|| mistake::with(mistake, || explore(schedules, test)));
+        explored.is_err() && is_right_failure()
+    });
+    explored.join().expect("it catches the failure")
 }
 
 fn config() -> Config {

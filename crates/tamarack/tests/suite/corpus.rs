@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use tamarack::fuzz::{JOURNAL_PLACE, TABLE_PLACE, TARGETS, journal_input};
 use tamarack::internals::{TableBuilder, TableSettings};
+use tamarack::operators::SetUnion;
 use tamarack_env::{ByteBuffer, Env, MemoryEnv, OsEnv};
 use tamarack_format::block::{BlockBuilder, Compression};
 use tamarack_format::checksum::FileKind;
@@ -41,11 +42,20 @@ fn kept_inputs_do_no_harm() {
     }
 }
 
+/// A set, the empty set, and one that is cut.
+fn set_seeds() -> Vec<(&'static str, String, Vec<u8>)> {
+    let set = SetUnion::encode(["", "elm", "oak"]);
+    let cut = set[..set.len() - 1].to_vec();
+    let seed = |name: &str, bytes| ("set", format!("seed-{name}"), bytes);
+    vec![seed("whole", set), seed("empty", Vec::new()), seed("cut", cut)]
+}
+
 fn write_seeds(env: &Arc<dyn Env>) {
     if !tamarack_testing::rewrites() {
         return;
     }
-    let seeds = block_seeds().into_iter().chain(wal_seeds()).chain(manifest_seeds()).chain(table_seeds());
+    let seeds =
+        block_seeds().into_iter().chain(wal_seeds()).chain(manifest_seeds()).chain(table_seeds()).chain(set_seeds());
     for (target, name, bytes) in seeds {
         write_file(&**env, &corpus(target).join(name), &bytes);
     }

@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use tamarack::internals::Row;
+use tamarack::internals::{Row, openmetrics_name};
 use tamarack::{
     AdvancedOptions, DecisionStats, DiskStats, JobStats, LatencyStats, LevelStats, LookupCounts, MemoryStats,
     MemtableStats, Options, Percentiles, ReadStats, ReaderStats, RunLookups, RunStats, ScanCounts, SpaceStats,
@@ -121,14 +121,15 @@ command.
 fn statistics() -> String {
     let mut text = String::from(STATISTICS);
     for (group, about, rows) in STATISTIC_GROUPS {
-        let _ = write!(text, "\n## {group}\n\n{about}\n\n| name | unit | meaning |\n|---|---|---|\n");
+        let _ = write!(text, "\n## {group}\n\n{about}\n\n| name | unit | meaning | metric |\n|---|---|---|---|\n");
         for row in rows {
+            let metric = openmetrics_name(group, row).map_or_else(String::new, |name| format!("`{name}`"));
             let unit = match group_of(row) {
                 Some(group) => format!("[{group}](#{})", group.to_lowercase()),
                 None => row.unit.to_owned(),
             };
             let meaning = row.meaning.split_whitespace().collect::<Vec<_>>().join(" ");
-            let _ = writeln!(text, "| `{}` | {unit} | {} |", row.name, prose(&meaning));
+            let _ = writeln!(text, "| `{}` | {unit} | {} | {metric} |", row.name, prose(&meaning));
         }
     }
     text
@@ -140,6 +141,8 @@ fn statistics() -> String {
 /// If it is a group that the document lacks.
 fn group_of(row: &Statistic) -> Option<&'static str> {
     let inner = row.takes.split(['<', '>']).find(|part| !["Vec", "Option"].contains(part)).expect("it has a type");
+    // What is shown of a histogram.
+    let inner = if inner == "Histogram" { "Percentiles" } else { inner };
     let found = STATISTIC_GROUPS.into_iter().map(|(group, ..)| group).find(|group| *group == inner);
     let is_value = ["bool", "u32", "u64", "usize", "f64", "String"].contains(&inner);
     assert!(is_value || found.is_some(), "add a group for `{}: {}`", row.name, row.takes);
@@ -159,8 +162,8 @@ const STATISTIC_GROUPS: [(&str, &str, &[Statistic]); 16] = [
     ("MemoryStats", "Memory by part.", MemoryStats::TABLE),
     ("LookupCounts", "Lookups, counted exactly.", LookupCounts::TABLE),
     ("ScanCounts", "Scans, counted exactly.", ScanCounts::TABLE),
-    ("LatencyStats", "Latencies of sampled lookups, by kind.", LatencyStats::TABLE),
-    ("Percentiles", "Latency percentiles of one kind of lookup.", Percentiles::TABLE),
+    ("LatencyStats", "Latencies of sampled operations, by kind.", LatencyStats::TABLE),
+    ("Percentiles", "What is shown of a histogram of latencies.", Percentiles::TABLE),
     ("ReadStats", "Reads from tables, by reader.", ReadStats::TABLE),
     ("ReaderStats", "Reads from tables by one kind of reader.", ReaderStats::TABLE),
 ];
@@ -175,4 +178,11 @@ writes it anew, and the test fails if it is out of date.
 them by these names; counters of the engine are in `since_opening` there. The fields of `space` stand at the top level there, and `lookups_sampled` is `lookups.sampled`.
 
 Raw bytes are those of entries: key, value, and 8 for each entry. File bytes are those of SSTables on storage, after compression.
+
+Latencies are histograms (`Histogram`): percentiles are within 3.1 %; number, sum and longest are exact; and they can be added (`a + b`), over threads, databases or machines.
+
+The last column is the metric of `Stats::to_openmetrics` (feature `metrics`) and `tamarack stats --openmetrics`, in base units: counters end in `_total`; those of levels have the label
+`level`, those of memtables `state` (`active`, `immutable`), those of jobs `kind` (`flush`, `compaction`) and `level`, those of `reads` `reader`; those of runs are sums over the runs of a
+level; those of decisions are of the last one. Latencies are histograms in seconds, of which a monitoring system computes percentiles. A flag is 1 or 0, as is an error: 1 if
+there is one. A row without a metric is a group, a label, or a text of ever new values.
 ";

@@ -93,6 +93,7 @@ fn changes() -> Vec<(&'static str, Change)> {
         ("ages mixed", Change::AgesMixed { tree: TreeId::DEFAULT }),
         ("tree named", Change::TreeNamed { tree: TreeId(1), name: "prices".into() }),
         ("tree dropped", Change::TreeDropped { tree: TreeId(1) }),
+        ("merge operator set", Change::MergeOperatorSet { tree, name: "add".into() }),
     ]
 }
 

@@ -46,6 +46,11 @@ fn provoked() -> Vec<(ErrorKind, Error, &'static str)> {
              the transaction again, as `Db::transact` does",
         ),
         (
+            ErrorKind::Merge,
+            no_number(),
+            "merge operator tamarack.add64, key \"oak\": a value or operand has 3 bytes instead of 8",
+        ),
+        (
             ErrorKind::Unsupported,
             newer(),
             "/trees/CALIBRATION: line 1: version 2 of this form; this program reads version 1; open it with a newer \
@@ -113,6 +118,14 @@ fn conflict() -> Error {
     db.put("oak", "9.80").expect("nothing fails");
     transaction.put("oak", "11.20");
     transaction.commit().expect_err("what it has read was changed")
+}
+
+/// A value that cannot be added to.
+fn no_number() -> Error {
+    let db = simulated().1.merge_operator(Arc::new(tamarack::operators::Add)).open(DIR).expect("memory");
+    db.put("oak", "one").expect("memory");
+    db.merge("oak", 1u64.to_le_bytes()).expect("memory");
+    db.get("oak").expect_err("not eight bytes")
 }
 
 /// Figures of a device that another version has stored.

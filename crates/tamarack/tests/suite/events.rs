@@ -109,7 +109,10 @@ fn stalls_begin_and_end() -> Result<()> {
             _ => None,
         })
         .collect();
-    assert_eq!(stalls.len() as u64, 2 * db.stats().write_stalls);
+    let stats = db.stats();
+    assert_eq!(stalls.len() as u64, 2 * stats.write_stalls);
+    assert_eq!(stats.write_stall_times.samples(), stats.write_stalls);
+    assert_eq!(stats.write_stall_times.sum_ns(), (stats.write_stall_seconds * 1e9).round() as u64);
     assert!(stalls.len() > 2 && stalls.chunks(2).all(|pair| pair == [true, false]), "{stalls:?}");
     Ok(())
 }

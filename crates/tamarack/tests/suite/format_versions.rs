@@ -46,7 +46,6 @@ fn a_database_of_version_1_is_refused_and_untouched() {
 #[test]
 fn kinds_that_are_not_served_are_refused_by_name() {
     for (kind, name) in [
-        (EntryKind::Merge, "merge operands"),
         (EntryKind::RangeDelete, "range tombstones"),
         (EntryKind::ValuePointer, "values that stand elsewhere"),
         (EntryKind::ExpiringPut, "puts that expire"),

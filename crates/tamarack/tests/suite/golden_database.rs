@@ -4,8 +4,9 @@
 //! `golden/v2/database` holds what [`make`] left: runs whose tables have each kind of filter or
 //! none, with and without digests, compressed and not; versions of keys that snapshots needed,
 //! tombstones, an ingested run, slices of tables that are cut, a compaction that was interrupted
-//! after its first handover, a keyspace name; a WAL with single writes and batches; and a manifest
-//! with every kind of change. `golden/v2/database.txt` lists the entries that it must answer with.
+//! after its first handover, a keyspace name, merge operands; a WAL with single writes and batches;
+//! and a manifest with every kind of change. `golden/v2/database.txt` lists the entries that it
+//! must answer with.
 //!
 //! These files are made once for each version of the format, and stay when the next one comes.
 //! Before version 2 is released:
@@ -24,6 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tamarack::internals::{Manifest, TableFiles, TableStorage, Tail};
+use tamarack::operators::Append;
 use tamarack::{AdvancedOptions, Batch, Compression, Db, Options, Result};
 use tamarack_env::sim::Crash;
 use tamarack_env::sync::{Mutex, Rank};
@@ -225,9 +227,10 @@ fn check_kinds(files: &BTreeMap<FileName, Vec<u8>>) {
     assert!(kinds.tables_with(|meta| meta.properties.tombstones > 0) > 0, "no table has tombstones");
     let ingested = kinds.tables_with(|meta| meta.sequence_base > Sequence::ZERO);
     assert!(ingested > 0, "no table has a sequence base");
-    // Merge operands and what follows them are not served by this version: see `format_versions`.
-    let (put, delete) = (EntryKind::Put as u8, EntryKind::Delete as u8);
-    assert_eq!(kinds.entries, BTreeSet::from([put, delete]));
+    assert!(kinds.tables_with(|meta| meta.merge_operands() > 0) > 0, "no table has merge operands");
+    // What follows merge operands is not served by this version: see `format_versions`.
+    let served = [EntryKind::Put, EntryKind::Delete, EntryKind::Merge].map(|kind| kind as u8);
+    assert_eq!(kinds.entries, BTreeSet::from(served));
     assert!(kinds.batches > 0, "the WAL has a batch");
 }
 
@@ -246,9 +249,22 @@ struct Making {
 
 impl Making {
     fn open(&self, compression: Compression, advanced: AdvancedOptions) -> Result<Db> {
+        self.options(compression, advanced).open(DIR)
+    }
+
+    fn options(&self, compression: Compression, advanced: AdvancedOptions) -> Options {
         let advanced = advanced.env(Arc::new(self.env.clone()));
         let advanced = advanced.memtable_bytes(2000).block_bytes(256).table_bytes(1500).manifest_bytes(1 << 20);
-        Options::new().threads(1).compression(compression).space_amplification_max(3.0).advanced(advanced).open(DIR)
+        Options::new().threads(1).compression(compression).space_amplification_max(3.0).advanced(advanced)
+    }
+
+    /// Appends to every `by`-th key from the first on.
+    fn merge(&mut self, db: &Db, keys: std::ops::Range<u32>, by: usize) -> Result<()> {
+        for number in keys.step_by(by) {
+            db.merge(key(number), " and more")?;
+            self.model.entry(key(number).into()).or_default().extend_from_slice(b" and more");
+        }
+        Ok(())
     }
 
     /// Puts every `by`-th key from the first on.
@@ -310,7 +326,8 @@ fn make() -> Result<Making> {
         db.close()?;
     }
     // A run that was ingested, with writes before and after it.
-    let db = making.open(Compression::Lz4, advanced().filter("elastic:bits=12"))?;
+    let options = making.options(Compression::Lz4, advanced().filter("elastic:bits=12"));
+    let db = options.merge_operator(Arc::new(Append)).open(DIR)?;
     let mut ingest = db.ingest()?;
     for number in (210..KEYS).step_by(3) {
         ingest.put(key(number), format!("ingested {number}"))?;
@@ -318,6 +335,9 @@ fn make() -> Result<Making> {
     }
     ingest.finish()?;
     making.put(&db, 220..240, 2, "after the ingested run")?;
+    // Of values in the same memtable, and in the run.
+    making.merge(&db, 222..240, 4)?;
+    making.merge(&db, 300..330, 3)?;
     db.flush()?;
     // A part of the keys is compacted, which cuts tables.
     db.compact_range(key(100)..key(130))?;
@@ -347,6 +367,7 @@ fn make() -> Result<Making> {
     let db = making.open(Compression::Lz4, AdvancedOptions::new())?;
     making.put(&db, 0..400, 40, "in the WAL")?;
     making.delete(&db, 1..400, 80)?;
+    making.merge(&db, 303..400, 30)?;
     let mut batch = Batch::new();
     for number in [3, 103, 203] {
         batch.put(key(number), "in a batch");

@@ -40,6 +40,8 @@ mod limits;
 mod measure;
 mod model;
 mod observed;
+mod openmetrics;
+mod operands;
 mod rates;
 mod read_only;
 mod reads;

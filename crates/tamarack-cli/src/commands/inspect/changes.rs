@@ -54,6 +54,7 @@ fn kind(change: &Change) -> &'static str {
         Change::WalReopened => "WAL reopened",
         Change::WalDurable { .. } => "WAL durable",
         Change::AgesMixed { .. } => "ages mixed",
+        Change::MergeOperatorSet { .. } => "merge operator set",
     }
 }
 
@@ -89,6 +90,7 @@ pub(super) fn words(change: &Change) -> String {
         Change::WalReopened => "WAL reopened".to_owned(),
         Change::WalDurable { position } => format!("WAL durable up to position {position}"),
         Change::AgesMixed { .. } => "ages of tables mixed".to_owned(),
+        Change::MergeOperatorSet { name, .. } => format!("merge operator {name:?}"),
     }
 }
 

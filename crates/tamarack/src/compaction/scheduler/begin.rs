@@ -14,7 +14,7 @@ use tamarack_model::{Bytes, Shape, growth, tables};
 use super::part_space::with_margin;
 use super::{REST_MIN, REST_SHARE, Scheduler};
 use crate::compaction::edits;
-use crate::compaction::job::{Inputs, Job, JobPart};
+use crate::compaction::job::{Copies, Inputs, Job, JobPart};
 use crate::compaction::progress::JobProgress;
 use crate::compaction::retry::Attempts;
 use crate::compaction::schedule::{Schedule, Startable};
@@ -66,7 +66,7 @@ impl Scheduler {
             let immutable = self.flushable();
             let memtable = immutable.as_ref().map(|immutable| Bytes(immutable.memtable.raw_bytes()));
             let tree = self.tree.of(&version);
-            let contents = RunContents::new(tree, &self.database.sequences, is_space_low);
+            let contents = self.contents(tree, is_space_low);
             // Compactions share the space that is left: then one goes on at a time.
             let waits_for_space = is_space_low && schedule.jobs.compactions().next().is_some();
             let asks_for_compactions = may_compact && !waits_for_space;
@@ -135,6 +135,11 @@ impl Scheduler {
             self.database.progress.notify();
         }
         rests_from
+    }
+
+    /// What the agenda asks about the runs of `tree`.
+    pub(super) fn contents<'a>(&'a self, tree: &'a TreeVersion, is_space_low: bool) -> RunContents<'a> {
+        RunContents::new(tree, &self.database.sequences, is_space_low, self.tree.merging.can_fold())
     }
 
     /// Returns the compaction of a tree at rest, if it has rested for long enough; else when it
@@ -333,10 +338,15 @@ impl Scheduler {
         let tree = self.tree.of(version);
         let inputs = Inputs::of(&task, tree);
         let table_bytes = self.table_bytes(inputs.raw_bytes());
-        let rewrite =
-            matches!(cause, Cause::Compact | Cause::CompactRange | Cause::TombstonesDue { .. } | Cause::SpaceShort);
-        let pieces =
-            inputs.pieces(ranges, self.settings.threads, table_bytes, rewrite, self.tree_filter.epoch().is_some())?;
+        let copies = Copies {
+            all: matches!(
+                cause,
+                Cause::Compact | Cause::CompactRange | Cause::TombstonesDue { .. } | Cause::SpaceShort
+            ),
+            cut: self.tree_filter.epoch().is_some(),
+            operands: self.tree.merging.can_fold(),
+        };
+        let pieces = inputs.pieces(ranges, self.settings.threads, table_bytes, copies)?;
         assert!(!pieces.is_empty(), "a job has something to do: {task:?} in {ranges:?}");
         // All other growth happens before its job begins.
         let grown = match &task {

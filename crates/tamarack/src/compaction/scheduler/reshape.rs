@@ -29,7 +29,6 @@ use crate::format::edit::{Change, ShapeBlob};
 use crate::format::shape::TreeDesign;
 use crate::mistake::{self, Mistake};
 use crate::tree::design;
-use crate::tree::occupancy::RunContents;
 
 /// Maximum memtables of a simulation, which takes some seconds for as many.
 const BUFFERS_MAX: u64 = 1 << 20;
@@ -232,7 +231,7 @@ impl Scheduler {
     fn is_schedule_reshaping(&self, schedule: &mut Schedule) -> bool {
         let version = self.manifest.version();
         let tree = self.tree.of(&version);
-        let contents = RunContents::new(tree, &self.database.sequences, self.reserve.is_low());
+        let contents = self.contents(tree, self.reserve.is_low());
         schedule.is_reshaping((version.edit_number(), tree), &contents)
     }
 

@@ -115,7 +115,7 @@ fn versions(table: &Table, query: Query<'_>, limit: usize) -> Vec<OwnedEntry> {
     let answer = table.get(query, &LookupTally::default(), &mut |entry, holder| {
         match holder {
             Holder::Block(block) => assert_eq!(&block.bytes()[block.range_of(entry.value)], entry.value),
-            Holder::Entry(cached) => assert_eq!(cached.value(), entry.value),
+            Holder::Entry(cached) => assert_eq!(cached.read().value(), entry.value),
         }
         found.push(OwnedEntry::from(entry));
         if found.len() == limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

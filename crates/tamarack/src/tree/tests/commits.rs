@@ -248,9 +248,12 @@ fn what_a_newer_version_wrote_is_not_called_damage() {
     assert!(recover(&optional).is_ok_and(|found| found.is_some()));
     // A table with a kind of entry that this version does not serve is refused by that name.
     let mut meta = meta(TableId(1), 0, 1, (1, 1));
-    meta.properties.special = Some(Box::new(Special { merge_operands: 1, ..Special::default() }));
+    meta.properties.special = Some(Box::new(Special { value_pointers: 1, ..Special::default() }));
     let mut edit = Version::new(7, no_files()).state_edit();
     edit.changes.push(Change::TableAdded { tree: TREE, meta: Arc::new(meta) });
     let refused = recover(&edit.encode()).map(drop);
-    assert!(matches!(&refused, Err(Error::Unsupported { what, .. }) if what.contains("merge operands")), "{refused:?}");
+    assert!(
+        matches!(&refused, Err(Error::Unsupported { what, .. }) if what.contains("values that stand elsewhere")),
+        "{refused:?}"
+    );
 }

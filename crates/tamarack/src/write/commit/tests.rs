@@ -21,6 +21,7 @@ use crate::format::edit::{Change, Edit};
 use crate::format::meta::{EditNumber, TreeId};
 use crate::memory::Budget;
 use crate::merge::Source as _;
+use crate::operator::Merging;
 use crate::stats::Counters;
 use crate::step;
 use crate::table::TableStorage;
@@ -53,7 +54,9 @@ impl Stage {
         let events =
             Arc::new(Events::new(Some(Arc::new(move |event: &Event| listener.lock().push(format!("{event:?}"))))));
         let database = Arc::new(Database::new(Sequence::ZERO, version.edit_number(), events, lock));
-        let tree = Arc::new(Tree::new(TreeId::DEFAULT, database.clone(), Arc::default(), Vec::new(), version));
+        let merging = Merging::new(Path::new("/db").into(), None, None);
+        let tree = Tree::new(TreeId::DEFAULT, database.clone(), Arc::default(), Vec::new(), version, merging);
+        let tree = Arc::new(tree);
         let interval = Arc::new(IntervalSync::new(env.clone(), wal.clone(), database));
         let counters: Arc<Counters> = Arc::default();
         let commits =
