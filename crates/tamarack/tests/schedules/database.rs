@@ -51,9 +51,9 @@ fn old_entries_in_the_cache_are_noticed() {
     }
 }
 
-/// Several keys are overwritten at once, and each is looked up once meanwhile: only the first lookup
-/// of a key finds it in the tree and may cache it, and with many such lookups a switch between two
-/// certain steps of one of them is likely.
+/// Several keys are overwritten at once, and each is looked up once meanwhile: only the first
+/// lookup of a key finds it in the tree and may cache it, and with many such lookups a switch
+/// between two certain steps of one of them is likely.
 fn read_cached_entries() {
     const KEYS: [&str; 16] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p"];
     let env = watched_env();

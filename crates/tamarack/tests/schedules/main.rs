@@ -39,8 +39,8 @@ use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
 #[cfg(debug_assertions)]
 use tamarack::mistake::{self, Mistake};
 
-/// Runs `test` in many orders. Half switch rarely, at moments of high chance for a bug that needs up
-/// to three switches in the right places; the other half are random at every step.
+/// Runs `test` in many orders. Half switch rarely, at moments of high chance for a bug that needs
+/// up to three switches in the right places; the other half are random at every step.
 fn explore(schedules: usize, test: fn()) {
     let number = |name| std::env::var(name).ok().map(|text| text.parse().expect(name));
     if let Ok(schedule) = std::env::var("TAMARACK_REPLAY") {
