@@ -387,6 +387,11 @@ impl<'a> Tree<'a> {
         bytes.map(|bytes| if all > 0.0 { bytes / all } else { 0.0 }).collect()
     }
 
+    /// Returns true if writers draw each key as often, so that [`Sought`] makes no difference.
+    pub fn has_keys_alike(&self) -> bool {
+        self.data.keys().is_none_or(Keys::are_alike)
+    }
+
     /// The number of live keys, if runs are draws from a known distribution.
     pub fn keys(&self) -> Option<f64> {
         self.data.keys().map(Keys::live)

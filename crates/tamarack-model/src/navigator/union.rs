@@ -4,9 +4,10 @@
 //! ```text
 //! memory ─► memtables │ filters │ indexes │ cache (what is left)
 //!
-//! each policy × memtable size ─► one simulation ─► costs with each filter     (quick)
-//!       the best of these     ─► neighbours: other memtable sizes and bits    (quick)
-//!       the best of those     ─► predicted with filters as the engine decides (full)
+//! each policy               ─► one simulation ─► costs with some filters    (quick)
+//!   the best dozen of these ─► all memtable sizes and filters               (quick)
+//!   the best of those       ─► neighbours: other memtables, ratios and bits (quick)
+//!   the best of all         ─► predicted with filters as the engine decides (full)
 //! ```
 //!
 //! The costs are those of [`prediction`](crate::prediction): means over the phases of a tree, not
@@ -16,7 +17,13 @@
 //!
 //! What is found is the best of the designs that were compared, not a proven optimum: ratios are
 //! whole numbers from a list, and memtables are halves and quarters of each other before the
-//! refinement. `tests/suite/navigator_union.rs` compares it with a finer search by brute force.
+//! refinement. `tests/suite/navigator_union.rs` compares it with a finer search by brute force. That
+//! only the promising policies are compared with all memtables and filters made no difference in 83
+//! of 100 requests drawn at random, and cost at most 1.7 % in the others; a test has some of them.
+//!
+//! Speed: `cargo run --release -p tamarack-model --example search_speed`.
+
+use std::collections::BTreeMap;
 
 use crate::cost::cache;
 use crate::cost::range;
@@ -154,7 +161,8 @@ pub struct PricedDesign {
 pub struct Answer {
     /// The best design.
     pub best: PricedDesign,
-    /// The best of every other kind of policy that satisfies the bounds, best first.
+    /// The best of every other kind of policy that satisfies the bounds and takes at most half
+    /// as long again, best first.
     pub others: Vec<PricedDesign>,
     /// How many designs were compared.
     pub compared: usize,
@@ -251,11 +259,25 @@ const FENCE_BYTES: f64 = 32.0;
 /// Bytes of memory that the cache takes for an entry besides its own; assumed.
 const CACHED_ENTRY_BYTES: f64 = 48.0;
 
-/// Designs whose neighbours are compared.
-const REFINED: usize = 6;
+/// Filters that each policy is compared with.
+const FIRST_FILTERS: [&str; 3] = ["none", "blocked:bits=8,allocation=monkey", "chucky:bits=14.2"];
+
+/// Filters that the promising ones are compared with as well.
+const OTHER_FILTERS: [&str; 3] =
+    ["blocked:bits=4,allocation=monkey", "bloom:bits=4,allocation=monkey", "bloom:bits=10,allocation=monkey"];
+
+/// Policies that are compared with all memtables and filters.
+const PROMISING: usize = 12;
+
+/// Policies whose best design's neighbours are compared.
+const REFINED: usize = 3;
 
 /// Designs whose costs are predicted in full.
 const FULL: usize = 3;
+
+/// The best of another kind of policy is a part of the answer if it takes at most so many times as
+/// long as the best of all.
+const OTHER_TIME_MAX: f64 = 1.5;
 
 /// The same if many of them do not keep a bound then.
 const FULL_MAX: usize = 48;
@@ -348,47 +370,40 @@ struct UnionSearch<'a> {
     request: &'a Request,
     /// All designs that fit the memory.
     found: Vec<PricedDesign>,
+    /// The filters that were compared with each policy and memtable size.
+    compared: BTreeMap<(String, Bytes), Vec<FilterChoice>>,
     least_memory: f64,
 }
 
 impl<'a> UnionSearch<'a> {
     fn new(request: &'a Request) -> Self {
-        Self { request, found: Vec::new(), least_memory: f64::INFINITY }
+        Self { request, found: Vec::new(), compared: BTreeMap::new(), least_memory: f64::INFINITY }
     }
 
     /// All comparisons, the fastest design first; `None` if `goes_on` returned false.
     fn explored(request: &'a Request, goes_on: &dyn Fn() -> bool) -> Option<Self> {
         let mut search = Self::new(request);
-        let filters = ["none", "blocked:bits=4,allocation=monkey", "blocked:bits=8,allocation=monkey"]
-            .into_iter()
-            .chain(["bloom:bits=4,allocation=monkey", "bloom:bits=10,allocation=monkey", "chucky:bits=14.2"]);
-        let filters: Vec<FilterChoice> = match request.limits.filter {
-            Some(filter) => vec![filter],
-            None => {
-                let choices = filters.map(|words| words.parse().expect("it is in the list"));
-                choices.filter(|choice| request.limits.may_lack_filters || *choice != FilterChoice::None).collect()
-            }
-        };
         let buffers: Vec<Bytes> = match request.limits.buffer {
             Some(buffer) => vec![buffer],
             None => BUFFER_PARTS.map(|part| search.allowed(Bytes(request.memory.0 / part))).to_vec(),
         };
+        let [first, others] = [FIRST_FILTERS.as_slice(), &OTHER_FILTERS].map(|words| request.limits.filters(words));
         for policy in policies() {
+            search.compare(&policy, buffers[0], &first, goes_on)?;
+        }
+        let all: Vec<FilterChoice> = first.into_iter().chain(others).collect();
+        for policy in search.promising() {
             for buffer in &buffers {
-                if !goes_on() {
-                    return None;
-                }
-                search.compare(&policy, *buffer, &filters);
+                search.compare(&policy, *buffer, &all, goes_on)?;
             }
         }
         search.sort();
-        let starts: Vec<(Policy, Bytes, FilterChoice)> = search
-            .found
-            .iter()
-            .filter(|found| request.bounds.are_kept(&found.prediction))
-            .take(REFINED)
-            .map(|found| (found.policy.clone(), found.buffer, found.filter))
-            .collect();
+        let mut starts: Vec<(Policy, Bytes, FilterChoice)> = Vec::new();
+        for found in search.found.iter().filter(|found| request.bounds.are_kept(&found.prediction)) {
+            if starts.len() < REFINED && starts.iter().all(|(policy, ..)| *policy != found.policy) {
+                starts.push((found.policy.clone(), found.buffer, found.filter));
+            }
+        }
         for (policy, buffer, filter) in starts {
             let filters = match request.limits.filter {
                 Some(filter) => vec![filter],
@@ -400,19 +415,32 @@ impl<'a> UnionSearch<'a> {
             };
             for policy in with_neighbours(policy) {
                 for [times, over] in factors {
-                    if !goes_on() {
-                        return None;
-                    }
                     let buffer = match request.limits.buffer {
                         Some(given) => given,
                         None => search.allowed(Bytes(buffer.0 / over * times)),
                     };
-                    search.compare(&policy, buffer, &filters);
+                    search.compare(&policy, buffer, &filters, goes_on)?;
                 }
             }
         }
         search.sort();
         Some(search)
+    }
+
+    /// The policies that are compared with other memtables and filters: the fastest so far, or all
+    /// if a bound may need any of them.
+    fn promising(&mut self) -> Vec<Policy> {
+        if self.request.bounds != Bounds::default() || self.found.is_empty() {
+            return policies().collect();
+        }
+        self.sort();
+        let mut promising: Vec<Policy> = Vec::new();
+        for found in &self.found {
+            if promising.len() < PROMISING && !promising.contains(&found.policy) {
+                promising.push(found.policy.clone());
+            }
+        }
+        promising
     }
 
     /// The memtable size nearest to this one that may be chosen.
@@ -428,18 +456,35 @@ impl<'a> UnionSearch<'a> {
         (writes, [1, (workload.range_entries as u64).saturating_add(1)])
     }
 
-    /// Adds this policy and memtable size with each of these filters.
-    fn compare(&mut self, policy: &Policy, buffer: Bytes, filters: &[FilterChoice]) {
-        if self.request.memtables(buffer) > self.request.limits.memtables_max {
-            return;
+    /// Adds this policy and memtable size with each of these filters, those that were not yet
+    /// compared; `None` if `goes_on` returned false.
+    fn compare(
+        &mut self,
+        policy: &Policy,
+        buffer: Bytes,
+        filters: &[FilterChoice],
+        goes_on: &dyn Fn() -> bool,
+    ) -> Option<()> {
+        if !goes_on() {
+            return None;
         }
-        for found in self.predicted(policy, buffer, filters, Effort::Quick) {
+        if self.request.memtables(buffer) > self.request.limits.memtables_max {
+            return Some(());
+        }
+        let seen = self.compared.entry((policy.to_string(), buffer)).or_default();
+        let new: Vec<FilterChoice> = filters.iter().filter(|filter| !seen.contains(filter)).copied().collect();
+        if new.is_empty() {
+            return Some(());
+        }
+        seen.extend(&new);
+        for found in self.predicted(policy, buffer, &new, Effort::Quick) {
             let Split { memtables, filters, indexes, .. } = found.split;
             self.least_memory = self.least_memory.min(memtables + filters + indexes);
             if found.split.cache >= 0.0 {
                 self.found.push(found);
             }
         }
+        Some(())
     }
 
     fn design<'b>(&self, policy: &'b Policy, buffer: Bytes, filter: FilterChoice) -> Design<'b> {
@@ -517,10 +562,11 @@ impl<'a> UnionSearch<'a> {
                 break;
             }
         }
-        // And the first of each other kind of policy.
+        // And the first of each other kind of policy, unless it is far from the best.
+        let time_max = kept.first().map_or(0.0, |found| OTHER_TIME_MAX * found.seconds_per_op);
         let kind = |design: &PricedDesign| std::mem::discriminant(&design.policy);
         let mut kinds: Vec<_> = full.iter().map(kind).collect();
-        for found in &kept {
+        for found in kept.iter().take_while(|found| found.seconds_per_op <= time_max) {
             if !kinds.contains(&kind(found)) {
                 if !goes_on() {
                     return None;
@@ -544,6 +590,17 @@ impl<'a> UnionSearch<'a> {
             }
         }
         Some(Ok(Answer { best, others, compared }))
+    }
+}
+
+impl Limits {
+    /// These filters, as far as they are allowed, or the one that is given.
+    fn filters(&self, words: &[&str]) -> Vec<FilterChoice> {
+        if let Some(filter) = self.filter {
+            return vec![filter];
+        }
+        let choices = words.iter().map(|words| words.parse().expect("it is in the list"));
+        choices.filter(|choice| self.may_lack_filters || *choice != FilterChoice::None).collect()
     }
 }
 
@@ -573,4 +630,65 @@ impl Bounds {
     pub fn are_kept(&self, prediction: &Prediction) -> bool {
         self.all().iter().zip(COSTS).all(|(bound, cost)| bound.is_none_or(|bound| cost(prediction) <= bound))
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use tamarack_testing::Random;
+
+    use super::*;
+
+    /// Comparing only the promising policies with all memtables and filters loses little: the best
+    /// design is within 2 % of the best of all combinations, over databases, memories and mixes of
+    /// operations at random.
+    #[test]
+    fn promising_policies_suffice() {
+        let mut worst: f64 = 1.0;
+        for seed in 0..REQUESTS {
+            let mut random = Random::new(seed);
+            let mut part = || random.below(10) as f64;
+            let parts = [part(), part(), part(), part() + 1.0];
+            let request = Request {
+                entries: 1 << (18 + random.below(8)),
+                entry_bytes: 1 << (5 + random.below(6)),
+                block_bytes: 4096,
+                memory: Bytes(0),
+                workload: Workload::of_parts(parts[0], parts[1], parts[2], parts[3], 9.0).expect("shares"),
+                inserts: 0.0,
+                theta: 0.0,
+                device: Device::default(),
+                bounds: Bounds::default(),
+                limits: Limits::default(),
+            };
+            let memory = Bytes(request.entries * request.entry_bytes / (4 + random.below(36)));
+            let request = Request { memory, ..request };
+            let mut all = UnionSearch::new(&request);
+            let filters: Vec<FilterChoice> =
+                [FIRST_FILTERS, OTHER_FILTERS].iter().flat_map(|words| request.limits.filters(words)).collect();
+            for policy in policies() {
+                for part in BUFFER_PARTS {
+                    let buffer = all.allowed(Bytes(request.memory.0 / part));
+                    all.compare(&policy, buffer, &filters, &|| true).expect("it is not given up");
+                }
+            }
+            all.sort();
+            let search = UnionSearch::explored(&request, &|| true).expect("it is not given up");
+            let best =
+                |search: &UnionSearch<'_>| search.found.first().map_or(f64::INFINITY, |best| best.seconds_per_op);
+            if best(&all).is_infinite() {
+                continue;
+            }
+            let ratio = best(&search) / best(&all);
+            worst = worst.max(ratio);
+            println!(
+                "{seed}: {ratio:.4} {parts:?} {} x {} in {}: {} {}",
+                request.entries, request.entry_bytes, request.memory, all.found[0].policy, search.found[0].policy
+            );
+            assert!(ratio < 1.02, "{request:?}: {:?} instead of {:?}", search.found[0], all.found[0]);
+        }
+        println!("worst: {worst:.4}");
+    }
+
+    /// More find nothing else, and take a third of a second each.
+    const REQUESTS: u64 = 6;
 }

@@ -332,8 +332,9 @@ impl Moments<'_> {
         let entry = self.design.entry_bytes as f64;
         let memtables = memtables.as_f64();
         let pieces = Pieces::of(tree);
-        let [uniform, drawn] =
-            [Sought::Uniform, Sought::Drawn].map(|sought| pieces.divided(&tree.newest(memtables, sought)));
+        let newest = |sought| pieces.divided(&tree.newest(memtables, sought));
+        let uniform = newest(Sought::Uniform);
+        let drawn = (!tree.has_keys_alike()).then(|| newest(Sought::Drawn));
         let met: Vec<Met> = pieces.met(entry);
         // Half of a compaction's inputs are gone when its output is half done.
         let stored: f64 = met.iter().map(|met| met.entries).sum();
@@ -345,8 +346,9 @@ impl Moments<'_> {
             let probes: Vec<f64> = rates.iter().map(|rate| if *rate < 1.0 { 1.0 } else { 0.0 }).collect();
             let block = vec![1.0; rates.len()];
             seen.zero_result_reads.see(pieces.covered(&rates).sum());
-            seen.existing_reads.see(pieces.until_found(&uniform, &rates, &block));
-            seen.drawn_reads.see(pieces.until_found(&drawn, &rates, &block));
+            let existing = pieces.until_found(&uniform, &rates, &block);
+            seen.existing_reads.see(existing);
+            seen.drawn_reads.see(drawn.as_ref().map_or(existing, |drawn| pieces.until_found(drawn, &rates, &block)));
             for (seen, scanned) in seen.scan_reads.iter_mut().zip(self.question.scans) {
                 seen.see(range::blocks(&met, live, *scanned as f64, per_block, self.question.digits));
             }

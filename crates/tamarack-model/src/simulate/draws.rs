@@ -161,6 +161,17 @@ impl Keys {
         self.entries - self.deleted
     }
 
+    /// Returns true if keys are deleted.
+    pub(super) fn are_deleted(&self) -> bool {
+        self.deletes.share > 0.0
+    }
+
+    /// Returns true if writers draw each key as often, so that [`Sought::Drawn`] is
+    /// [`Sought::Uniform`].
+    pub(super) fn are_alike(&self) -> bool {
+        self.groups.len() == 1
+    }
+
     /// Raw bytes of each entry.
     pub fn entry_bytes(&self) -> f64 {
         self.entry_bytes
@@ -211,7 +222,7 @@ impl Keys {
     /// The probability that the newest entry of a live key is in each of these runs, young to old,
     /// of which the memtable may be the first. A key that is in none of them does not count.
     pub fn newest(&self, runs: &[DrawnContent], sought: Sought) -> Vec<f64> {
-        if self.deletes.share > 0.0 {
+        if self.are_deleted() {
             return self.newest_live(runs);
         }
         let (mut draws, mut once): (f64, f64) = (0.0, 0.0);

@@ -84,6 +84,9 @@ impl Contents for Drawn {
     }
 
     fn garbage(&self) -> Vec<Garbage> {
+        if !self.keys.are_deleted() {
+            return Vec::new();
+        }
         // Less than half of one is none.
         let with_garbage = self.runs.iter().filter(|(_, run)| run.tombstones >= 0.5);
         let garbage = |(id, run): (&RunId, &Written)| Garbage { run: *id, age: (self.writes - run.begins) as u64 };
