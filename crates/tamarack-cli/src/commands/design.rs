@@ -27,7 +27,7 @@ mod trade_off;
 use clap::ArgMatches;
 use serde_json::{Map, Value};
 use tamarack_model::design::{Design, price};
-use tamarack_model::navigator::union::Request;
+use tamarack_model::navigator::union::{PricedDesign, Request};
 use tamarack_model::prediction::Effort;
 
 use self::compare::Comparison;
@@ -69,9 +69,10 @@ Read amplification is given for three operations, without a cache:
                       entries; in the full tree every entry of a younger level replaces
                       one in an older level
 
-With --policy auto and --memory, policies, filters and memtable sizes are compared for
-the workload, and the best is shown, beside the best of each other kind of policy and
-the defaults of other stores (Monkey's Table 4); the cache takes the memory that is left,
+With --policy auto and --memory, policies, filters, memtable sizes and blocks of 4 to
+32 KiB (or of --block-size) are compared for the workload, and the best is shown, beside
+the best of each other kind of policy that takes at most half as long again, and the
+defaults of other stores (Monkey's Table 4); the cache takes the memory that is left,
 and serves the reads that its size and --skew promise. --what-if adds the best design and
 its time for half and twice the memory, ten times the data, workloads that mostly read or
 write, and the other devices.
@@ -154,13 +155,13 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
 
 /// The design that was given or found, for people and for programs.
 fn one_design(request: &DesignRequest, search: Option<&DesignSearch>) -> (String, Map<String, Value>) {
-    let Request { entries, entry_bytes, block_bytes, workload, device, .. } = request.setting;
+    let Request { entries, entry_bytes, workload, device, .. } = request.setting;
     let found = match (&request.design, search) {
         (Some(design), _) => design.priced(&request.setting, Effort::Full),
         (None, search) => search.expect("a design that is not given was searched for").answer.best.clone(),
     };
-    let filter = found.filter;
-    let design = Design { entries, entry_bytes, buffer: found.buffer, policy: &found.policy, filter, block_bytes };
+    let PricedDesign { filter, buffer, block_bytes, .. } = found;
+    let design = Design { entries, entry_bytes, buffer, policy: &found.policy, filter, block_bytes };
     let priced = price(&design, &workload, &device);
     let heading = format!("{}, {}: {}", found.policy, found.filter_specification, request.data());
     let levels = text::levels(&priced, entry_bytes);

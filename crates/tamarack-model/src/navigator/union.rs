@@ -32,7 +32,7 @@ use crate::design::Design;
 use crate::device::Device;
 use crate::filter::{Allocation, FilterChoice, FilterKind};
 use crate::policy::{self, Policy};
-use crate::prediction::{Effort, Length, Prediction, Question, Writes, predict_each};
+use crate::prediction::{Effort, Length, Prediction, Question, Variant, Writes, predict_each};
 use crate::shape::BUFFER_MAX;
 use crate::simulate::Pace;
 use crate::units::Bytes;
@@ -45,7 +45,7 @@ pub struct Request {
     pub entries: u64,
     /// Raw bytes of each, at least 1: key, value, and 8 bytes.
     pub entry_bytes: u64,
-    /// Bytes of a data block, at least 1.
+    /// Bytes of a data block, at least 1. [`Limits::block_bytes_max`] allows larger ones.
     pub block_bytes: u64,
     /// Memory for memtables, filters, indexes and cache.
     pub memory: Bytes,
@@ -64,7 +64,7 @@ pub struct Request {
     pub limits: Limits,
 }
 
-/// What a search may choose. The [default](Limits::default) is everything.
+/// What a search may choose. The [default](Limits::default) is everything but larger blocks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
     /// The memtable size, if it is given.
@@ -78,6 +78,9 @@ pub struct Limits {
     pub memtables_kept: f64,
     /// The filters, if they are given.
     pub filter: Option<FilterChoice>,
+    /// Blocks of twice, four and eight times the request's size are choices up to this size. Larger
+    /// ones have smaller indexes, and take longer to read.
+    pub block_bytes_max: u64,
     /// True if a tree without filters is a choice. A tree in use could not get them back without
     /// reading all of its data.
     pub may_lack_filters: bool,
@@ -96,6 +99,7 @@ impl Default for Limits {
             memtables_max: u64::MAX,
             memtables_kept: 0.0,
             filter: None,
+            block_bytes_max: 0,
             may_lack_filters: true,
             cache_max: Bytes(u64::MAX),
             update_theta: None,
@@ -142,6 +146,8 @@ pub struct PricedDesign {
     pub filter: FilterChoice,
     /// The specification of the filters.
     pub filter_specification: String,
+    /// Bytes of a data block.
+    pub block_bytes: u64,
     /// The split of memory.
     pub split: Split,
     /// The share of lookups of existing keys that the cache serves.
@@ -339,7 +345,8 @@ pub fn price_with(
     filter: FilterChoice,
     effort: Effort,
 ) -> PricedDesign {
-    UnionSearch::new(request).predicted(policy, buffer, &[filter], effort).remove(0)
+    let variant = Variant { filter, block_bytes: request.block_bytes };
+    UnionSearch::new(request).predicted(policy, buffer, &[variant], effort).remove(0)
 }
 
 /// This policy, and those with the next smaller and larger size ratio.
@@ -370,8 +377,8 @@ struct UnionSearch<'a> {
     request: &'a Request,
     /// All designs that fit the memory.
     found: Vec<PricedDesign>,
-    /// The filters that were compared with each policy and memtable size.
-    compared: BTreeMap<(String, Bytes), Vec<FilterChoice>>,
+    /// What was compared with each policy and memtable size.
+    compared: BTreeMap<(String, Bytes), Vec<Variant>>,
     least_memory: f64,
 }
 
@@ -388,27 +395,32 @@ impl<'a> UnionSearch<'a> {
             None => BUFFER_PARTS.map(|part| search.allowed(Bytes(request.memory.0 / part))).to_vec(),
         };
         let [first, others] = [FIRST_FILTERS.as_slice(), &OTHER_FILTERS].map(|words| request.limits.filters(words));
+        let blocks = request.blocks();
         for policy in policies() {
-            search.compare(&policy, buffers[0], &first, goes_on)?;
+            search.compare(&policy, buffers[0], &variants(&first, &blocks), goes_on)?;
         }
         let all: Vec<FilterChoice> = first.into_iter().chain(others).collect();
+        let all = variants(&all, &blocks);
         for policy in search.promising() {
             for buffer in &buffers {
                 search.compare(&policy, *buffer, &all, goes_on)?;
             }
         }
         search.sort();
-        let mut starts: Vec<(Policy, Bytes, FilterChoice)> = Vec::new();
+        let mut starts: Vec<(Policy, Bytes, Variant)> = Vec::new();
         for found in search.found.iter().filter(|found| request.bounds.are_kept(&found.prediction)) {
             if starts.len() < REFINED && starts.iter().all(|(policy, ..)| *policy != found.policy) {
-                starts.push((found.policy.clone(), found.buffer, found.filter));
+                starts.push((found.policy.clone(), found.buffer, found.variant()));
             }
         }
-        for (policy, buffer, filter) in starts {
+        for (policy, buffer, Variant { filter, block_bytes }) in starts {
             let filters = match request.limits.filter {
                 Some(filter) => vec![filter],
                 None => neighbours(filter),
             };
+            let next = |block: &u64| *block >= block_bytes / 2 && *block <= block_bytes * 2;
+            let blocks: Vec<u64> = blocks.iter().copied().filter(next).collect();
+            let neighbours = variants(&filters, &blocks);
             let factors: &[[u64; 2]] = match request.limits.buffer {
                 Some(_) => &[[1, 1]],
                 None => &[[1, 1], [3, 2], [3, 4]],
@@ -419,7 +431,7 @@ impl<'a> UnionSearch<'a> {
                         Some(given) => given,
                         None => search.allowed(Bytes(buffer.0 / over * times)),
                     };
-                    search.compare(&policy, buffer, &filters, goes_on)?;
+                    search.compare(&policy, buffer, &neighbours, goes_on)?;
                 }
             }
         }
@@ -456,13 +468,13 @@ impl<'a> UnionSearch<'a> {
         (writes, [1, (workload.range_entries as u64).saturating_add(1)])
     }
 
-    /// Adds this policy and memtable size with each of these filters, those that were not yet
-    /// compared; `None` if `goes_on` returned false.
+    /// Adds this policy and memtable size with each of these variants that was not yet compared;
+    /// `None` if `goes_on` returned false.
     fn compare(
         &mut self,
         policy: &Policy,
         buffer: Bytes,
-        filters: &[FilterChoice],
+        variants: &[Variant],
         goes_on: &dyn Fn() -> bool,
     ) -> Option<()> {
         if !goes_on() {
@@ -472,7 +484,7 @@ impl<'a> UnionSearch<'a> {
             return Some(());
         }
         let seen = self.compared.entry((policy.to_string(), buffer)).or_default();
-        let new: Vec<FilterChoice> = filters.iter().filter(|filter| !seen.contains(filter)).copied().collect();
+        let new: Vec<Variant> = variants.iter().filter(|variant| !seen.contains(variant)).copied().collect();
         if new.is_empty() {
             return Some(());
         }
@@ -487,13 +499,14 @@ impl<'a> UnionSearch<'a> {
         Some(())
     }
 
-    fn design<'b>(&self, policy: &'b Policy, buffer: Bytes, filter: FilterChoice) -> Design<'b> {
-        let Request { entries, entry_bytes, block_bytes, .. } = *self.request;
+    fn design<'b>(&self, policy: &'b Policy, buffer: Bytes, variant: Variant) -> Design<'b> {
+        let Request { entries, entry_bytes, .. } = *self.request;
+        let Variant { filter, block_bytes } = variant;
         Design { entries, entry_bytes, buffer, policy, filter, block_bytes }
     }
 
-    /// Predicts and prices this policy and memtable size with each of these filters.
-    fn predicted(&self, policy: &Policy, buffer: Bytes, filters: &[FilterChoice], effort: Effort) -> Vec<PricedDesign> {
+    /// Predicts and prices this policy and memtable size with each of these variants.
+    fn predicted(&self, policy: &Policy, buffer: Bytes, variants: &[Variant], effort: Effort) -> Vec<PricedDesign> {
         let (writes, scans) = self.question();
         let turnovers = match effort {
             Effort::Full => 2.0,
@@ -501,16 +514,17 @@ impl<'a> UnionSearch<'a> {
         };
         let length = Length::Turnovers(turnovers);
         let question = Question { writes, scans: &scans, digits: 256.0, length, pace: Pace::Settled };
-        let predictions = predict_each(&self.design(policy, buffer, filters[0]), filters, &question, effort);
-        let priced = filters.iter().zip(predictions);
-        priced.map(|(filter, prediction)| self.price(policy, buffer, *filter, prediction)).collect()
+        let predictions = predict_each(&self.design(policy, buffer, variants[0]), variants, &question, effort);
+        let priced = variants.iter().zip(predictions);
+        priced.map(|(variant, prediction)| self.price(policy, buffer, *variant, prediction)).collect()
     }
 
-    fn price(&self, policy: &Policy, buffer: Bytes, filter: FilterChoice, prediction: Prediction) -> PricedDesign {
-        let Request { entries, entry_bytes, block_bytes, memory, workload, theta, device, .. } = self.request;
+    fn price(&self, policy: &Policy, buffer: Bytes, variant: Variant, prediction: Prediction) -> PricedDesign {
+        let Request { entries, entry_bytes, memory, workload, theta, device, .. } = self.request;
+        let Variant { filter, block_bytes } = variant;
         let (keys, entry) = (*entries as f64, *entry_bytes as f64);
         let stored = keys * prediction.space_amplification.mean();
-        let per_block = range::entries_per_block(*block_bytes as f64, entry);
+        let per_block = range::entries_per_block(block_bytes as f64, entry);
         let limits = &self.request.limits;
         let used = if workload.updates > 0.0 { MEMTABLES * buffer.as_f64() } else { 0.0 };
         let memtables = (limits.memtables_kept * buffer.as_f64()).min(memory.as_f64() / 2.0).max(used);
@@ -520,7 +534,7 @@ impl<'a> UnionSearch<'a> {
         let block_hits = (cache.max(0.0) / (stored * entry)).min(1.0);
         let of_entries = cache::hits(cache.max(0.0) / (entry + CACHED_ENTRY_BYTES), keys, *theta);
         let lookup_hits = block_hits.max(of_entries);
-        let mut work = prediction.work(&self.design(policy, buffer, filter), workload.range_entries);
+        let mut work = prediction.work(&self.design(policy, buffer, variant), workload.range_entries);
         work.zero_result.hits = block_hits;
         work.existing.hits = lookup_hits;
         work.scan.hits = block_hits;
@@ -529,6 +543,7 @@ impl<'a> UnionSearch<'a> {
             buffer,
             filter,
             filter_specification: filter.to_string(),
+            block_bytes,
             split: Split { memtables, filters, indexes, cache },
             lookup_hits,
             block_hits,
@@ -550,7 +565,9 @@ impl<'a> UnionSearch<'a> {
         let bounds = self.request.bounds;
         let compared = self.found.len();
         let kept: Vec<&PricedDesign> = self.found.iter().filter(|found| bounds.are_kept(&found.prediction)).collect();
-        let in_full = |found: &PricedDesign| price(self.request, &found.policy, found.buffer, found.filter);
+        let in_full = |found: &PricedDesign| {
+            self.predicted(&found.policy, found.buffer, &[found.variant()], Effort::Full).remove(0)
+        };
         let satisfies = |design: &PricedDesign| bounds.are_kept(&design.prediction) && design.split.cache >= 0.0;
         let mut full: Vec<PricedDesign> = Vec::new();
         for found in kept.iter().take(FULL_MAX) {
@@ -604,7 +621,30 @@ impl Limits {
     }
 }
 
+impl PricedDesign {
+    /// Its filters and blocks.
+    pub fn variant(&self) -> Variant {
+        Variant { filter: self.filter, block_bytes: self.block_bytes }
+    }
+}
+
+/// Each of these filters with each of these blocks.
+fn variants(filters: &[FilterChoice], blocks: &[u64]) -> Vec<Variant> {
+    let with = |filter: &FilterChoice| {
+        let filter = *filter;
+        blocks.iter().map(move |&block_bytes| Variant { filter, block_bytes })
+    };
+    filters.iter().flat_map(with).collect()
+}
+
 impl Request {
+    /// The sizes of blocks that may be chosen, smallest first.
+    fn blocks(&self) -> Vec<u64> {
+        let larger = [2, 4, 8].map(|times| self.block_bytes.saturating_mul(times));
+        let allowed = larger.into_iter().filter(|block| *block <= self.limits.block_bytes_max);
+        std::iter::once(self.block_bytes).chain(allowed).collect()
+    }
+
     /// Memtables of this size that the data is divided into.
     pub fn memtables(&self, buffer: Bytes) -> u64 {
         self.entries.saturating_mul(self.entry_bytes) / buffer.0.max(1)
@@ -668,7 +708,7 @@ mod tests {
             for policy in policies() {
                 for part in BUFFER_PARTS {
                     let buffer = all.allowed(Bytes(request.memory.0 / part));
-                    all.compare(&policy, buffer, &filters, &|| true).expect("it is not given up");
+                    all.compare(&policy, buffer, &variants(&filters, &[4096]), &|| true).expect("it is not given up");
                 }
             }
             all.sort();

@@ -158,20 +158,32 @@ const QUICK_MOMENTS_MAX: u64 = 31;
 /// If an entry, a block or the memtable is empty, there are no entries, or a number of the question
 /// is out of its range.
 pub fn predict(design: &Design<'_>, question: &Question<'_>) -> Prediction {
-    predict_each(design, &[design.filter], question, Effort::Full).remove(0)
+    let own = Variant { filter: design.filter, block_bytes: design.block_bytes };
+    predict_each(design, &[own], question, Effort::Full).remove(0)
 }
 
-/// Predicts the costs of a design with each of these filters instead of its own, in their order.
+/// What a tree's runs consist of, which does not change what is compacted when.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Variant {
+    /// The filters.
+    pub filter: FilterChoice,
+    /// Bytes of a data block, at least 1.
+    pub block_bytes: u64,
+}
+
+/// Predicts the costs of a design with each of these instead of its own filter and blocks, in their
+/// order, by one simulation.
 ///
 /// # Panics
 /// As [`predict`].
 pub fn predict_each(
     design: &Design<'_>,
-    filters: &[FilterChoice],
+    variants: &[Variant],
     question: &Question<'_>,
     effort: Effort,
 ) -> Vec<Prediction> {
-    assert!(design.entries > 0 && design.entry_bytes > 0 && design.block_bytes > 0, "{design:?}");
+    assert!(design.entries > 0 && design.entry_bytes > 0, "{design:?}");
+    assert!(variants.iter().all(|variant| variant.block_bytes > 0), "{variants:?}");
     assert!(question.digits >= 2.0, "{question:?}");
     let data = Bytes(design.entries) * design.entry_bytes;
     let mut tree = match question.pace {
@@ -180,8 +192,10 @@ pub fn predict_each(
     };
     let scan_reads = vec![Seen::default(); question.scans.len()];
     let prediction = Prediction { scan_reads, ..Prediction::default() };
-    let of_filter = |filter: &FilterChoice| (RunRates::new(*filter, design.entry_bytes, effort), prediction.clone());
-    let mut moments = Moments { design, question, of_filters: filters.iter().map(of_filter).collect() };
+    let mut moments = Moments { design, question, of_filters: Vec::new() };
+    for (number, variant) in variants.iter().enumerate() {
+        moments.add(number, *variant, &prediction, effort);
+    }
     while tree.rest() {
         tree.settle();
     }
@@ -319,14 +333,35 @@ fn flushes(tree: &Tree<'_>, length: Length) -> u64 {
     (flushes.ceil() as u64).max(FLUSHES_MIN)
 }
 
-/// The moments at which a tree is looked at, and what was seen so far, for each filter.
+/// The moments at which a tree is looked at, and what was seen so far.
 struct Moments<'a> {
     design: &'a Design<'a>,
     question: &'a Question<'a>,
-    of_filters: Vec<(RunRates, Prediction)>,
+    of_filters: Vec<OfFilter>,
+}
+
+/// What was seen with a filter.
+struct OfFilter {
+    filter: FilterChoice,
+    rates: RunRates,
+    /// For each variant with it: its number, entries of a block, and what was seen.
+    variants: Vec<(usize, f64, Prediction)>,
 }
 
 impl Moments<'_> {
+    fn add(&mut self, number: usize, Variant { filter, block_bytes }: Variant, nothing: &Prediction, effort: Effort) {
+        let entry_bytes = self.design.entry_bytes;
+        let per_block = range::entries_per_block(block_bytes as f64, entry_bytes as f64);
+        let variant = (number, per_block, nothing.clone());
+        match self.of_filters.iter_mut().find(|of| of.filter == filter) {
+            Some(of) => of.variants.push(variant),
+            None => {
+                let rates = RunRates::new(filter, entry_bytes, effort);
+                self.of_filters.push(OfFilter { filter, rates, variants: vec![variant] });
+            }
+        }
+    }
+
     /// Sees the costs of the tree as it is, with so many bytes in its memtables.
     fn look(&mut self, tree: &Tree<'_>, memtables: Bytes) {
         let entry = self.design.entry_bytes as f64;
@@ -340,35 +375,41 @@ impl Moments<'_> {
         let stored: f64 = met.iter().map(|met| met.entries).sum();
         // All keys may be deleted.
         let live = tree.keys().unwrap_or(stored + memtables / entry).max(1.0);
-        let per_block = range::entries_per_block(self.design.block_bytes as f64, entry);
-        for (filter, seen) in &mut self.of_filters {
+        for OfFilter { rates: filter, variants, .. } in &mut self.of_filters {
             let rates = pieces.rates(&filter.of_runs(tree), |plan| filter.of_output(tree, plan));
             let probes: Vec<f64> = rates.iter().map(|rate| if *rate < 1.0 { 1.0 } else { 0.0 }).collect();
             let block = vec![1.0; rates.len()];
-            seen.zero_result_reads.see(pieces.covered(&rates).sum());
+            let zero_result = pieces.covered(&rates).sum();
             let existing = pieces.until_found(&uniform, &rates, &block);
-            seen.existing_reads.see(existing);
-            seen.drawn_reads.see(drawn.as_ref().map_or(existing, |drawn| pieces.until_found(drawn, &rates, &block)));
-            for (seen, scanned) in seen.scan_reads.iter_mut().zip(self.question.scans) {
-                seen.see(range::blocks(&met, live, *scanned as f64, per_block, self.question.digits));
-            }
+            let drawn = drawn.as_ref().map_or(existing, |drawn| pieces.until_found(drawn, &rates, &block));
             let (absent, present) = if filter.is_of_tree() {
                 (1.0, 1.0)
             } else {
                 (pieces.covered(&probes).sum(), pieces.until_found(&uniform, &probes, &probes))
             };
-            seen.zero_result_probes.see(absent);
-            seen.existing_probes.see(present);
-            seen.runs.see(met.iter().map(|met| met.covers).sum());
-            seen.space_amplification.see(stored / live);
-            seen.filter_bits_per_entry.see(filter.bits(tree) / stored.max(1.0));
+            let bits = filter.bits(tree) / stored.max(1.0);
+            for (_, per_block, seen) in variants {
+                seen.zero_result_reads.see(zero_result);
+                seen.existing_reads.see(existing);
+                seen.drawn_reads.see(drawn);
+                for (seen, scanned) in seen.scan_reads.iter_mut().zip(self.question.scans) {
+                    seen.see(range::blocks(&met, live, *scanned as f64, *per_block, self.question.digits));
+                }
+                seen.zero_result_probes.see(absent);
+                seen.existing_probes.see(present);
+                seen.runs.see(met.iter().map(|met| met.covers).sum());
+                seen.space_amplification.see(stored / live);
+                seen.filter_bits_per_entry.see(bits);
+            }
         }
     }
 
-    /// What was seen, with these totals.
+    /// What was seen of each variant, with these totals.
     fn predictions(self, totals: &Prediction) -> Vec<Prediction> {
         let Prediction { flushes, write_amplification, put_bytes_per_second, .. } = *totals;
-        let predictions = self.of_filters.into_iter().map(|(_, prediction)| prediction);
+        let mut variants: Vec<_> = self.of_filters.into_iter().flat_map(|of| of.variants).collect();
+        variants.sort_by_key(|(number, ..)| *number);
+        let predictions = variants.into_iter().map(|(.., prediction)| prediction);
         predictions.map(|seen| Prediction { flushes, write_amplification, put_bytes_per_second, ..seen }).collect()
     }
 }

@@ -4,10 +4,11 @@
 use tamarack_model::cost::cache;
 use tamarack_model::design::Design;
 use tamarack_model::device::Device;
+use tamarack_model::filter::FilterChoice;
 use tamarack_model::navigator::union::{
     Bounds, Exploration, Impossible, Limits, PricedDesign, Request, explore, find, policies, price, price_with,
 };
-use tamarack_model::prediction::{Effort, Length, Question, Writes, predict_each};
+use tamarack_model::prediction::{Effort, Length, Question, Variant, Writes, predict_each};
 use tamarack_model::simulate::Pace;
 use tamarack_model::workload::Workload;
 use tamarack_model::{Bytes, policy};
@@ -46,7 +47,8 @@ fn near_the_best_of_a_grid() {
                     let buffer = Bytes(request.memory.0 / part);
                     let words: Vec<String> =
                         (1..7).map(|third| format!("bloom:bits={},allocation=monkey", 3 * third)).collect();
-                    let filters: Vec<_> = words.iter().map(|words| words.parse().expect("a filter")).collect();
+                    let filters: Vec<FilterChoice> =
+                        words.iter().map(|words| words.parse().expect("a filter")).collect();
                     let design = Design {
                         entries: request.entries,
                         entry_bytes: request.entry_bytes,
@@ -55,6 +57,8 @@ fn near_the_best_of_a_grid() {
                         filter: filters[0],
                         block_bytes: request.block_bytes,
                     };
+                    let variant = |filter: &FilterChoice| Variant { filter: *filter, block_bytes: 4096 };
+                    let variants: Vec<Variant> = filters.iter().map(variant).collect();
                     let writes = Writes::Puts { inserts: 0.0, theta: 0.0 };
                     let question = Question {
                         writes,
@@ -63,7 +67,7 @@ fn near_the_best_of_a_grid() {
                         length: Length::Turnovers(2.0),
                         pace: Pace::Settled,
                     };
-                    for (words, found) in words.iter().zip(predict_each(&design, &filters, &question, Effort::Quick)) {
+                    for (words, found) in words.iter().zip(predict_each(&design, &variants, &question, Effort::Quick)) {
                         // The memory as the search divides it, written out again.
                         let stored = request.entries as f64 * found.space_amplification.mean();
                         let filters = found.filter_bits_per_entry.mean() * stored / 8.0;

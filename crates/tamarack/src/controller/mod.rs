@@ -285,6 +285,7 @@ impl Controller {
             memtables_max: MEMTABLES_MAX,
             memtables_kept: MEMTABLES_KEPT,
             filter: keeps_filter.then_some(chosen.filter),
+            block_bytes_max: 0,
             may_lack_filters: false,
             cache_max: Bytes(account.budget().cache_bytes_max),
             update_theta: Some(0.0),

@@ -90,11 +90,17 @@ impl Throttle {
     /// Delays a write of `bytes` raw bytes until its turn, and returns the delay. `begins` is
     /// called before the first delay since throttling last ended, with the rate in raw bytes per
     /// second, which is finite. The caller holds no lock.
+    #[inline]
     pub fn admit(&self, env: &dyn Env, bytes: u64, begins: impl FnOnce(f64)) -> Duration {
-        let mib_ns = self.mib_ns.load(Ordering::Relaxed);
-        if mib_ns == 0 {
-            return Duration::ZERO;
+        match self.mib_ns.load(Ordering::Relaxed) {
+            0 => Duration::ZERO,
+            mib_ns => self.admit_limited(mib_ns, env, bytes, begins),
         }
+    }
+
+    /// [`Throttle::admit`] at this rate.
+    #[inline(never)]
+    fn admit_limited(&self, mib_ns: u64, env: &dyn Env, bytes: u64, begins: impl FnOnce(f64)) -> Duration {
         let now = env.now();
         let now_ns = now.as_nanos() as u64;
         let takes_ns = |bytes: u64| (bytes as f64 / MIB * mib_ns as f64) as u64;

@@ -46,7 +46,7 @@ pub(super) fn arguments() -> Vec<Arg> {
             .help("With --policy auto: the best design also for other amounts of\nmemory and data, other workloads and other devices")
             .action(ArgAction::SetTrue),
         option("filter", "FILTER", "blocked:bits=10,allocation=monkey", "Filters; import --help lists them\n"),
-        size("block-size", "4KiB", "Size of data blocks"),
+        size("block-size", "4KiB", "Size of data blocks; --policy auto chooses it if not given"),
         option(
             "workload",
             "WEIGHTS",

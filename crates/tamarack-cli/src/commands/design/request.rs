@@ -18,6 +18,9 @@ use crate::outcome::Failure;
 use crate::show::table::grouped;
 use crate::size::{parse_bytes, show_bytes};
 
+/// The largest blocks that a search may choose, unless their size is given.
+const BLOCK_BYTES_MAX: u64 = 32 << 10;
+
 /// What is asked for.
 pub(super) struct DesignRequest {
     /// Data, workload and device. Without a memory budget it has none, so that nothing is cached.
@@ -58,13 +61,15 @@ pub(super) struct NamedDesign {
     pub(super) policy: Policy,
     pub(super) filter: FilterChoice,
     pub(super) buffer: Bytes,
+    /// Bytes of a data block, if not those of the request.
+    pub(super) block_bytes: Option<u64>,
 }
 
 impl NamedDesign {
     /// The design of a policy. A custom shape has its own memtable.
     fn new(policy: Policy, filter: FilterChoice, buffer: Bytes) -> Self {
         let buffer = policy.shape(Bytes(1), buffer).buffer();
-        Self { store: None, policy, filter, buffer }
+        Self { store: None, policy, filter, buffer, block_bytes: None }
     }
 
     /// The default design of a store.
@@ -74,12 +79,14 @@ impl NamedDesign {
 
     /// A design that was priced.
     pub(super) fn of(priced: &PricedDesign) -> Self {
-        Self { store: None, policy: priced.policy.clone(), filter: priced.filter, buffer: priced.buffer }
+        let PricedDesign { filter, buffer, block_bytes, .. } = *priced;
+        Self { store: None, policy: priced.policy.clone(), filter, buffer, block_bytes: Some(block_bytes) }
     }
 
     /// Its costs.
     pub(super) fn priced(&self, setting: &Request, effort: Effort) -> PricedDesign {
-        price_with(setting, &self.policy, self.buffer, self.filter, effort)
+        let setting = Request { block_bytes: self.block_bytes.unwrap_or(setting.block_bytes), ..*setting };
+        price_with(&setting, &self.policy, self.buffer, self.filter, effort)
     }
 
     /// The name for tables and plots: its policy, and its store if it was named by that.
@@ -124,7 +131,10 @@ impl DesignRequest {
             theta: given.value("skew"),
             device: device::named(&device_name)?,
             bounds: given.get::<Bounds>("max").copied().unwrap_or_default(),
-            limits: Limits::default(),
+            limits: Limits {
+                block_bytes_max: if given.is_given("block-size") { 0 } else { BLOCK_BYTES_MAX },
+                ..Limits::default()
+            },
         };
         let filter: FilterChoice = given.text("filter").parse().map_err(|error| Failure::Usage(format!("{error}")))?;
         let design = match given.text("policy") {

@@ -100,10 +100,10 @@ fn explained(request: &Request, answer: Result<Answer, Impossible>) -> Result<An
 
 /// What was found, and the best of other kinds.
 fn text(answer: &Answer, stores: &[(&'static str, PricedDesign)]) -> String {
-    let PricedDesign { split, policy, filter_specification, buffer, .. } = &answer.best;
+    let PricedDesign { split, policy, filter_specification, buffer, block_bytes, .. } = &answer.best;
     let bytes = |bytes: f64| show_bytes(bytes as u64);
     let mut rows = vec![
-        ["", "filter", "memtable", "zero-result", "existing", "seek", "update", "space", "cache hits", "µs"]
+        ["", "filter", "memtable", "block", "zero-result", "existing", "seek", "update", "space", "cache hits", "µs"]
             .map(str::to_owned)
             .to_vec(),
     ];
@@ -116,13 +116,14 @@ fn text(answer: &Answer, stores: &[(&'static str, PricedDesign)]) -> String {
         "The best of {} designs, the best of each other kind of policy, and the defaults of other stores\n\
          with this data and memory (their merge policies and filters in this engine):\n\n{}\n\n\
          memory: {} of memtables, {} of filters, {} of indexes, {} of cache\n\
-         options: --policy {policy} --filter {filter_specification} --buffer {buffer} --cache {}",
+         options: --policy {policy} --filter {filter_specification} --buffer {buffer} --block-size {} --cache {}",
         grouped(answer.compared as u64),
         table(&rows),
         bytes(split.memtables),
         bytes(split.filters),
         bytes(split.indexes),
         bytes(split.cache),
+        Bytes(*block_bytes),
         split.cache as u64,
     )
 }
@@ -139,7 +140,8 @@ fn row(name: String, found: &PricedDesign) -> Vec<String> {
         found.lookup_hits,
         found.seconds_per_op * 1e6,
     ];
-    let designed = [name, found.filter_specification.clone(), show_bytes(found.buffer.0)];
+    let [buffer, block] = [found.buffer.0, found.block_bytes].map(show_bytes);
+    let designed = [name, found.filter_specification.clone(), buffer, block];
     designed.into_iter().chain(costs.map(significant)).collect()
 }
 
@@ -165,6 +167,7 @@ fn design(found: &PricedDesign) -> Value {
         ("policy", found.policy.to_string().into()),
         ("filter", found.filter_specification.as_str().into()),
         ("buffer_bytes", found.buffer.0.into()),
+        ("block_bytes", found.block_bytes.into()),
         ("memtables_bytes", (found.split.memtables as u64).into()),
         ("filters_bytes", (found.split.filters as u64).into()),
         ("indexes_bytes", (found.split.indexes as u64).into()),
