@@ -200,6 +200,22 @@ impl Device {
         (best * self.read_seconds).max(1.0)
     }
 
+    /// Seconds until so many random reads that begin together have ended; those of one read alone
+    /// for less than one. Between two of [`READ_DEPTHS`] the time is interpolated.
+    pub fn concurrent_reads_seconds(&self, reads: f64) -> f64 {
+        let depths = READ_DEPTHS.map(f64::from).into_iter().zip(self.reads_per_second);
+        let times = depths.map(|(depth, rate)| (depth, (depth / rate).max(self.read_seconds)));
+        let (mut before, mut time_before) = (1.0, self.read_seconds);
+        for (depth, time) in times.skip(1) {
+            if reads <= depth {
+                let part = (reads.max(1.0) - before) / (depth - before);
+                return time_before + part * (time - time_before);
+            }
+            (before, time_before) = (depth, time);
+        }
+        time_before * reads / before
+    }
+
     /// Seconds of one random block read.
     pub fn block_seconds(&self, bytes: f64) -> f64 {
         self.read_seconds + bytes / self.read_bytes_per_second
@@ -261,6 +277,28 @@ mod tests {
         let slower = Device { read_seconds: 0.0, ..nvme };
         assert_eq!(slower.reads_at_once(), 1.0);
         assert!(near(Device::hdd().reads_at_once(), 1.84));
+    }
+
+    /// Reads that begin together take as long as one as long as the device has room for them, then
+    /// as long as its throughput says, without a jump.
+    #[test]
+    fn concurrent_reads_by_hand() {
+        let near = |found: f64, expected: f64| assert!((found / expected - 1.0).abs() < 1e-9, "{found}, {expected}");
+        let nvme = Device::nvme();
+        for (reads, expected) in [(0.3, 100e-6), (1.0, 100e-6), (7.5, 100e-6), (16.0, 100e-6), (24.0, 150e-6)] {
+            near(nvme.concurrent_reads_seconds(reads), expected);
+        }
+        near(nvme.concurrent_reads_seconds(64.0), 400e-6);
+        let measured = Device {
+            read_seconds: 80e-6,
+            reads_per_second: [12_500.0, 25_000.0, 40_000.0, 40_000.0, 80_000.0, 100_000.0],
+            ..nvme
+        };
+        for (reads, expected) in
+            [(2.0, 80e-6), (3.0, 90e-6), (4.0, 100e-6), (6.0, 150e-6), (8.0, 200e-6), (32.0, 320e-6)]
+        {
+            near(measured.concurrent_reads_seconds(reads), expected);
+        }
     }
 
     /// No figure may be 0, negative, infinite or no number; the message names it.

@@ -30,8 +30,8 @@ pub fn grown(policy: &dyn ShapeFamily, shape: &Shape, data: Bytes) -> Option<Sha
 /// Returns the smaller shape to which a tree of `data` bytes should return; `None` if it should
 /// keep this one.
 pub fn shrunk(policy: &dyn ShapeFamily, shape: &Shape, data: Bytes) -> Option<Shape> {
-    // Any shape for so much holds more than that. This is the common case, and some policies take
-    // a millisecond to find a shape.
+    // Below the largest tree, any shape for so much holds more than that. This is the common case,
+    // and some policies take a millisecond to find a shape.
     if data * 2 >= shape.holds() {
         return None;
     }

@@ -3,7 +3,8 @@
 //!
 //! Of one thread that waits for everything it causes, including compactions: to compare designs. A
 //! block is found by the index of its run and searched, whether it is read or cached. A scan's
-//! first blocks are read in parallel, its others one after the other. An entry is written into the
+//! first blocks are read together, for as long as the device takes for so many at once; its others
+//! come with read-ahead, at the device's bandwidth. An entry is written into the
 //! WAL, by its flush and by compactions, all of which but the flush read what they write.
 
 use crate::device::Device;
@@ -86,11 +87,11 @@ impl Work {
         };
         let ScanWork { seeks, blocks, entries, hits } = self.scan;
         let read_part = 1.0 - hits;
-        // The first reads wait for each other only where there are more than the device takes, and
-        // there is no wait if all are cached.
-        let waits = (seeks * read_part / device.reads_at_once()).max(read_part);
-        let scan_read = waits * device.read_seconds
-            + (seeks + blocks) * read_part * self.block_bytes / device.read_bytes_per_second;
+        // First blocks are read together; there is no wait if all of them are cached.
+        let is_read = 1.0 - hits.powf(seeks);
+        let waits =
+            if is_read > 0.0 { is_read * device.concurrent_reads_seconds(seeks * read_part / is_read) } else { 0.0 };
+        let scan_read = waits + (seeks + blocks) * read_part * self.block_bytes / device.read_bytes_per_second;
         let again = (self.update_writes - 1.0).max(0.0);
         let moved = match self.filter {
             FilterChoice::Tree { .. } => self.update_writes * MOVE_PROBES * device.probe_seconds.chucky,
@@ -165,6 +166,25 @@ mod tests {
             entry_bytes: 100.0,
             block_bytes: 4096.0,
             filter: FilterChoice::None,
+        }
+    }
+
+    /// The reads of a scan wait for each other as the device says, and for nothing if all blocks are
+    /// cached.
+    #[test]
+    fn scans_wait_for_their_first_blocks() {
+        let slow = Device { reads_per_second: [10e3; 6], read_bytes_per_second: 1e15, ..Device::nvme() };
+        let fast = Device { read_bytes_per_second: 1e15, ..Device::nvme() };
+        let of = |device: &Device, seeks, hits| {
+            let scan = ScanWork { seeks, blocks: 0.0, entries: 0.0, hits };
+            let search = seeks * (device.index_seconds + device.entry_seconds);
+            1e6 * (Work { scan, ..work() }.seconds(device).range - search)
+        };
+        let found = [of(&slow, 4.0, 0.0), of(&fast, 4.0, 0.0), of(&fast, 4.0, 1.0), of(&fast, 1.0, 0.25)];
+        // One of two blocks is read with a chance of a half, both with one of a quarter.
+        let of_two = [of(&fast, 2.0, 0.5), of(&slow, 2.0, 0.5)];
+        for (found, expected) in found.iter().chain(&of_two).zip([400.0, 100.0, 0.0, 75.0, 75.0, 100.0]) {
+            assert!((found - expected).abs() < 1e-3, "{found} instead of {expected}");
         }
     }
 

@@ -25,7 +25,9 @@ use std::ops::Bound;
 use tamarack_env::Random;
 
 use crate::kind::OperationKind as Kind;
-use crate::operation::{Ending, Environment, History, Level, Operation, Range, Reader, Setup, Turn, Write, failures};
+use crate::operation::{
+    Change, Ending, Environment, History, Level, Operation, Range, Reader, Setup, Turn, Write, failures,
+};
 use crate::options::{OptionSet, option_sets};
 
 /// Maximum number of open snapshots, and of open scans.
@@ -40,6 +42,9 @@ const LONG_OPERATIONS: usize = 2000;
 
 /// Keeps the random numbers of long histories apart.
 const LONG_PURPOSE: u64 = 16;
+
+/// Keeps apart the random numbers that choose operands.
+const OPERANDS_PURPOSE: u64 = 32;
 
 /// The number of histories, of seeds in a row, that meet every possible kind of operation under
 /// every named option set.
@@ -83,6 +88,7 @@ pub(crate) fn history(environment: Environment, seed: u64) -> History {
     while operations.len() < length {
         generator.operations(&mut operations);
     }
+    with_operands(&mut operations, environment, seed);
     History { setup: Setup { environment, seed, options }, operations }
 }
 
@@ -95,7 +101,39 @@ pub(crate) fn long_history(environment: Environment, seed: u64) -> History {
     while operations.len() < LONG_OPERATIONS {
         generator.operations(&mut operations);
     }
+    with_operands(&mut operations, environment, seed);
     History { setup: Setup { environment, seed, options }, operations }
+}
+
+/// One of so many histories has operands of a merge operator in place of half of its puts.
+const OPERANDS_IN: u64 = 4;
+
+/// Values that are merged again and again stay short.
+const OPERAND_BYTES_MAX: usize = 8;
+
+/// Makes operands of puts, if the history of this seed is to have some.
+fn with_operands(operations: &mut [Operation], environment: Environment, seed: u64) {
+    let random = Random::for_purpose(seed, OPERANDS_PURPOSE + environment as u64);
+    if random.below(OPERANDS_IN) == 0 {
+        operations.iter_mut().for_each(|operation| merge_some(operation, &random));
+    }
+}
+
+fn merge_some(operation: &mut Operation, random: &Random) {
+    match operation {
+        Operation::Write { writes, .. } => {
+            for write in writes {
+                if let Change::Put(value) = &mut write.change
+                    && random.below(2) == 0
+                {
+                    value.truncate(OPERAND_BYTES_MAX);
+                    write.change = Change::Merge(std::mem::take(value));
+                }
+            }
+        }
+        Operation::Interrupt { operation, .. } => merge_some(operation, random),
+        _ => {}
+    }
 }
 
 /// Draws options: a named set, or small sizes of everything.
@@ -329,12 +367,13 @@ impl<'a> Generator<'a> {
         let snapshot = |generator: &Self| Reader::Snapshot(generator.slot());
         match kind {
             Kind::Put => Operation::Write {
-                writes: vec![Write { key: self.key(), value: Some(self.value()) }],
+                writes: vec![Write { key: self.key(), change: Change::Put(self.value()) }],
                 level: Level::Usual,
             },
-            Kind::Delete => {
-                Operation::Write { writes: vec![Write { key: self.key(), value: None }], level: Level::Usual }
-            }
+            Kind::Delete => Operation::Write {
+                writes: vec![Write { key: self.key(), change: Change::Delete }],
+                level: Level::Usual,
+            },
             Kind::Write => {
                 // One write alone would be a put or a delete.
                 let count = [0, 2, 3, 5][self.random.below(4) as usize];
@@ -475,12 +514,13 @@ impl<'a> Generator<'a> {
         let mut keys: Vec<_> = (0..count).map(|_| self.key()).collect();
         keys.sort();
         keys.dedup();
-        keys.into_iter().map(|key| Write { key, value: Some(self.value()) }).collect()
+        keys.into_iter().map(|key| Write { key, change: Change::Put(self.value()) }).collect()
     }
 
     fn write(&mut self) -> Write {
-        let value = (self.random.below(100) >= self.deletes).then(|| self.value());
-        Write { key: self.key(), value }
+        let is_put = self.random.below(100) >= self.deletes;
+        let change = if is_put { Change::Put(self.value()) } else { Change::Delete };
+        Write { key: self.key(), change }
     }
 
     fn value(&mut self) -> Vec<u8> {

@@ -2,9 +2,10 @@
 //! interface that answers or changes something of its own, and for each thing that can happen to
 //! its process, machine and disk.
 //!
-//! One table names them, says how often they are drawn, and where they are possible.
+//! One table names them, says how often they are drawn, and where they are possible. An operand of
+//! a merge operator is written in place of a value, and counts as one.
 
-use crate::operation::{Ending, Environment, Level, Operation, Range, Reader, Turn};
+use crate::operation::{Change, Ending, Environment, Level, Operation, Range, Reader, Turn};
 
 macro_rules! kinds {
     ($($(#[$about:meta])* $kind:ident $name:literal $weight:literal $needs:ident,)*) => {
@@ -138,7 +139,7 @@ impl Operation {
         let at = |reader: &Reader, now, at| if *reader == Reader::Now { now } else { at };
         match self {
             Self::Write { writes, level } => match (level, &writes[..]) {
-                (Level::Usual, [write]) if write.value.is_some() => Kind::Put,
+                (Level::Usual, [write]) if write.change != Change::Delete => Kind::Put,
                 (Level::Usual, [_]) => Kind::Delete,
                 (Level::Usual, _) => Kind::Write,
                 (Level::Buffered, _) => Kind::WriteBuffered,

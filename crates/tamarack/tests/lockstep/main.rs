@@ -19,6 +19,9 @@
 //! with the model's, so two runs of one history that both agree with the model agree with each
 //! other. One operation, `transfer`, compares two databases with different options directly.
 //!
+//! One history of four has operands of a merge operator instead of half of its puts. Its databases
+//! are opened with the operator, and the model merges at once.
+//!
 //! # Short and long histories
 //!
 //! Short histories, of some 85 operations, do everything often. Long ones, of 2,000, mostly read
@@ -89,6 +92,7 @@ fn simulator() {
     assert_met(coverage.ingests_beside, "an ingest finished beside another", &coverage);
     assert_met(coverage.checkpoints, "checkpoints were made", &coverage);
     assert_met(coverage.looks, "databases were looked at", &coverage);
+    assert_met(coverage.operands, "operands were merged", &coverage);
 }
 
 #[test]
@@ -96,6 +100,7 @@ fn faulty() {
     let coverage = check(Environment::Faulty, 40);
     assert_met(coverage.errors, "operations failed", &coverage);
     assert_met(coverage.stops, "databases stopped writing", &coverage);
+    assert_met(coverage.operands, "operands were merged", &coverage);
     assert_met(coverage.recovered_less, "unsynced writes were lost", &coverage);
     assert_met(coverage.recovered_more, "failed or interrupted writes were kept", &coverage);
 }

@@ -20,7 +20,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::operation::{Level, Quoted, Range, Reader, Write};
+use crate::operation::{Change, Level, Quoted, Range, Reader, Write};
 
 /// Keys and values.
 pub(crate) type KeyValues = BTreeMap<Arc<[u8]>, Arc<[u8]>>;
@@ -201,9 +201,14 @@ impl Model {
 /// Carries out writes in order.
 fn apply(state: &mut KeyValues, writes: &[Write]) {
     for write in writes {
-        match &write.value {
-            Some(value) => state.insert(write.key.as_slice().into(), value.as_slice().into()),
-            None => state.remove(write.key.as_slice()),
+        match &write.change {
+            Change::Put(value) => state.insert(write.key.as_slice().into(), value.as_slice().into()),
+            Change::Delete => state.remove(write.key.as_slice()),
+            Change::Merge(operand) => {
+                let existing = state.get(write.key.as_slice()).map_or(&[][..], |value| value);
+                let value = [existing, operand].concat();
+                state.insert(write.key.as_slice().into(), value.into())
+            }
         };
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! setup environment=faulty seed=7 memtable=200 block=64 threads=2 policy=tiering:T=3
-//! write usual put "a" "v1" delete ""
+//! write usual put "a" "v1" delete "" merge "b" "v2"
 //! snapshot 1
 //! policy custom:buffer 100; level 400 in 2 runs
 //! fault sync-drops-pages 2
@@ -167,11 +167,19 @@ pub(crate) enum Operation {
     Limit(Option<u64>),
 }
 
-/// A put, or a delete if there is no value.
+/// A change of a key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Write {
     pub(crate) key: Vec<u8>,
-    pub(crate) value: Option<Vec<u8>>,
+    pub(crate) change: Change,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Change {
+    Put(Vec<u8>),
+    Delete,
+    /// An operand of the merge operator, which appends it.
+    Merge(Vec<u8>),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -326,9 +334,10 @@ impl fmt::Display for Operation {
 }
 
 fn fmt_writes(f: &mut fmt::Formatter<'_>, writes: &[Write]) -> fmt::Result {
-    writes.iter().try_for_each(|write| match &write.value {
-        Some(value) => write!(f, " put {} {}", Quoted(&write.key), Quoted(value)),
-        None => write!(f, " delete {}", Quoted(&write.key)),
+    writes.iter().try_for_each(|write| match &write.change {
+        Change::Put(value) => write!(f, " put {} {}", Quoted(&write.key), Quoted(value)),
+        Change::Delete => write!(f, " delete {}", Quoted(&write.key)),
+        Change::Merge(operand) => write!(f, " merge {} {}", Quoted(&write.key), Quoted(operand)),
     })
 }
 
@@ -401,7 +410,23 @@ fn name_of<T: PartialEq>(names: &[(&'static str, T)], value: &T) -> &'static str
     names.iter().find(|(_, named)| named == value).expect("every value in a history has a name").0
 }
 
+impl Operation {
+    /// Returns true if it writes an operand of a merge operator.
+    fn has_operands(&self) -> bool {
+        match self {
+            Self::Write { writes, .. } => writes.iter().any(|write| matches!(write.change, Change::Merge(_))),
+            Self::Interrupt { operation, .. } => operation.has_operands(),
+            _ => false,
+        }
+    }
+}
+
 impl History {
+    /// Returns true if its databases need a merge operator.
+    pub(crate) fn has_operands(&self) -> bool {
+        self.operations.iter().any(Operation::has_operands)
+    }
+
     /// Parses a history.
     ///
     /// # Errors
@@ -518,8 +543,9 @@ impl<'a> Words<'a> {
         let mut writes = Vec::new();
         while !self.rest.is_empty() {
             writes.push(match self.word()? {
-                "put" => Write { key: self.bytes()?, value: Some(self.bytes()?) },
-                "delete" => Write { key: self.bytes()?, value: None },
+                "put" => Write { key: self.bytes()?, change: Change::Put(self.bytes()?) },
+                "delete" => Write { key: self.bytes()?, change: Change::Delete },
+                "merge" => Write { key: self.bytes()?, change: Change::Merge(self.bytes()?) },
                 _ => return None,
             });
         }

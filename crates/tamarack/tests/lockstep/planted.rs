@@ -121,6 +121,18 @@ fn a_forgotten_sequence_base_is_noticed() {
 }
 
 #[cfg(debug_assertions)]
+#[test]
+fn a_lost_operand_is_noticed() {
+    is_noticed_in_compactions(Mistake::OperandLost);
+}
+
+#[cfg(debug_assertions)]
+#[test]
+fn operands_that_are_merged_under_a_snapshot_are_noticed() {
+    is_noticed_in_compactions(Mistake::OperandUnderSnapshot);
+}
+
+#[cfg(debug_assertions)]
 fn is_noticed_in_compactions(mistake: Mistake) {
     is_noticed_in(generate::history, mistake);
 }

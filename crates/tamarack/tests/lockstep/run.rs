@@ -15,7 +15,7 @@ use tamarack::{Error, Stats};
 use crate::copies::all_of;
 use crate::coverage::Coverage;
 use crate::model::{Guarantee, KeyValues, Model, Pair, Recovered, pairs, show};
-use crate::operation::{Ending, History, Level, Operation, Quoted, Range, Reader, Turn, Write};
+use crate::operation::{Change, Ending, History, Level, Operation, Quoted, Range, Reader, Turn, Write};
 use crate::world::{Items, Sabotage, Survives, World, is_stop};
 
 /// The slot of ingests that are begun and finished at once.
@@ -64,7 +64,7 @@ pub(crate) struct LockstepRun<'a> {
 
 impl<'a> LockstepRun<'a> {
     fn new(history: &History, sabotage: Option<Sabotage>, coverage: &'a mut Coverage) -> Result<Self, String> {
-        let mut world = World::new(&history.setup, sabotage);
+        let mut world = World::new(history, sabotage);
         world.open().map_err(|error| format!("a new database cannot be opened: {error}"))?;
         let model = Model::new(world.is_simulated());
         Ok(Self { world, model, checkpoint: None, coverage, skipped: false })
@@ -244,6 +244,8 @@ impl<'a> LockstepRun<'a> {
         match self.world.write(writes, level) {
             Ok(()) if self.model.stopped => Err("a write was acknowledged after writing had ended".to_owned()),
             Ok(()) => {
+                let is_operand = |write: &&Write| matches!(write.change, Change::Merge(_));
+                self.coverage.operands += writes.iter().filter(is_operand).count() as u64;
                 let level = self.world.durability(level);
                 self.model.acknowledge(writes, level, self.world.now());
                 Ok(())

@@ -6,7 +6,7 @@ use std::ops::Bound;
 use std::panic;
 use std::sync::Once;
 
-use crate::operation::{Ending, History, Level, Operation, Range, Reader, Turn, Write};
+use crate::operation::{Change, Ending, History, Level, Operation, Range, Reader, Turn, Write};
 
 /// Maximum number of tries.
 pub(crate) const TRIES_MAX: u32 = 4000;
@@ -233,9 +233,13 @@ fn fewer(writes: &[Write]) -> impl Iterator<Item = Vec<Write>> {
 }
 
 fn simpler_writes(write: &Write) -> Vec<Write> {
-    let mut found: Vec<_> = simpler_key(&write.key).map(|key| Write { key, value: write.value.clone() }).collect();
-    let long = write.value.as_ref().filter(|value| value.len() > 8);
-    found.extend(long.map(|value| Write { key: write.key.clone(), value: Some(value[..value.len() / 2].to_vec()) }));
+    let mut found: Vec<_> = simpler_key(&write.key).map(|key| Write { key, change: write.change.clone() }).collect();
+    let changed = |change| Write { key: write.key.clone(), change };
+    match &write.change {
+        Change::Put(value) if value.len() > 8 => found.push(changed(Change::Put(value[..value.len() / 2].to_vec()))),
+        Change::Merge(operand) => found.push(changed(Change::Put(operand.clone()))),
+        Change::Put(_) | Change::Delete => {}
+    }
     found
 }
 

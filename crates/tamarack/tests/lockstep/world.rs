@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use tamarack::operators::Append;
 use tamarack::{
     Batch, CompactionPause, Db, Error, Ingest, Options, RepairReport, Result, Scan, Snapshot, Stats, VerifyReport,
 };
@@ -20,7 +21,7 @@ use tamarack_env::sync::{Mutex, Rank};
 use tamarack_env::{Access, Env, SimEnv};
 use tamarack_testing::STEP;
 
-use crate::operation::{Ending, Environment, Level, Range, Reader, Setup, Turn, Write};
+use crate::operation::{Change, Ending, Environment, History, Level, Range, Reader, Setup, Turn, Write};
 use crate::options::{OptionSet, durability};
 
 /// A key and its value, copied.
@@ -51,6 +52,8 @@ impl Items {
 /// A machine, with its database while that is open.
 pub(crate) struct World {
     setup: Setup,
+    /// Databases are opened with a merge operator that appends.
+    has_operands: bool,
     /// The options of the last opening, and their place among the named sets.
     opened_with: OptionSet,
     place_of_options: Option<usize>,
@@ -154,7 +157,8 @@ fn files_env(seed: u64) -> Arc<dyn Env> {
 
 impl World {
     /// A machine without a database.
-    pub(crate) fn new(setup: &Setup, sabotage: Option<Sabotage>) -> Self {
+    pub(crate) fn new(history: &History, sabotage: Option<Sabotage>) -> Self {
+        let setup = &history.setup;
         let place = match setup.environment {
             Environment::Memory => {
                 Location::Real { env: MemoryEnv::new(setup.seed), dir: "/database".into(), _temporary: None }
@@ -168,6 +172,7 @@ impl World {
         };
         Self {
             setup: setup.clone(),
+            has_operands: history.has_operands(),
             opened_with: setup.options.clone(),
             place_of_options: None,
             was_closed: false,
@@ -216,7 +221,12 @@ impl World {
     }
 
     fn options(&self) -> Options {
-        self.setup.options.options(self.place.env(), self.was_closed)
+        self.options_of(&self.setup.options, self.was_closed)
+    }
+
+    fn options_of(&self, set: &OptionSet, was_closed: bool) -> Options {
+        let options = set.options(self.place.env(), was_closed);
+        if self.has_operands { options.merge_operator(Arc::new(Append)) } else { options }
     }
 
     /// What a write of this level is promised.
@@ -266,7 +276,7 @@ impl World {
 
     /// Opens a database of its own in another directory.
     pub(crate) fn open_another(&self, dir: &Path, options: &OptionSet) -> Result<Db> {
-        options.options(self.place.env(), false).open(dir)
+        self.options_of(options, false).open(dir)
     }
 
     /// Copies all files of the closed database but `CURRENT` and the lock, as repair may find them.
@@ -360,7 +370,7 @@ impl World {
             }
             Some(Sabotage::SwallowedError) => self.commit(writes, level).or(Ok(())),
             Some(Sabotage::ResurrectedDelete) if self.flushed => {
-                let puts: Vec<_> = writes.iter().filter(|write| write.value.is_some()).cloned().collect();
+                let puts: Vec<_> = writes.iter().filter(|write| write.change != Change::Delete).cloned().collect();
                 self.commit(&puts, level)
             }
             _ => self.commit(writes, level),
@@ -369,15 +379,21 @@ impl World {
 
     fn commit(&self, writes: &[Write], level: Level) -> Result<()> {
         match (writes, level) {
-            ([Write { key, value: Some(value) }], Level::Usual) => return self.db().put(key, value),
-            ([Write { key, value: None }], Level::Usual) => return self.db().delete(key),
+            ([Write { key, change }], Level::Usual) => {
+                return match change {
+                    Change::Put(value) => self.db().put(key, value),
+                    Change::Delete => self.db().delete(key),
+                    Change::Merge(operand) => self.db().merge(key, operand),
+                };
+            }
             _ => {}
         }
         let mut batch = Batch::new();
         for write in writes {
-            match &write.value {
-                Some(value) => batch.put(&write.key, value),
-                None => batch.delete(&write.key),
+            match &write.change {
+                Change::Put(value) => batch.put(&write.key, value),
+                Change::Delete => batch.delete(&write.key),
+                Change::Merge(operand) => batch.merge(&write.key, operand),
             };
         }
         if level == Level::Usual { self.db().write(&batch) } else { self.db().write_with(&batch, durability(level)) }
@@ -440,8 +456,9 @@ impl World {
     pub(crate) fn open_ingest(&mut self, slot: u8, writes: &[Write]) -> Result<()> {
         self.ingests.remove(&slot);
         let mut ingest = self.db().ingest()?;
-        for Write { key, value } in writes {
-            ingest.put(key, value.as_ref().expect("only puts are ingested"))?;
+        for Write { key, change } in writes {
+            let Change::Put(value) = change else { panic!("only puts are ingested, not {change:?}") };
+            ingest.put(key, value)?;
         }
         self.ingests.insert(slot, ingest);
         Ok(())

@@ -24,12 +24,14 @@
 //!   syncs.
 //! * `database`: the whole: readers and snapshots against rotation, flushes and compactions; two
 //!   workers on one compaction; stalls; closing and dropping.
+//! * `operands`: operands of a merge operator against flushes and compactions that fold them.
 //! * `transactions`: two transactions and a writer, and an ingest.
 //!
 //! `watched` has the files: in memory, with a memory of what was synced and with failures to order.
 
 mod commits;
 mod database;
+mod operands;
 mod transactions;
 mod wal;
 mod watched;

@@ -2,11 +2,11 @@
 //! runs; and block reads, which are exactly these plus the searches of runs without filters.
 //!
 //! Both kinds of filters, uniform and allocated bits, 1 to 16 bits per entry; leveling, tiering,
-//! lazy leveling and random shapes, half-way and at the end. The number of lookups is chosen for
-//! about 500 false positives, within bounds. Each count must be within a tenth of the model plus
-//! four standard deviations, and the sums over all trees of a kind, allocation and number of bits
-//! within a tenth: these sums are 1,600 and more, so that a tenth is four of their standard
-//! deviations.
+//! lazy leveling, the shapes of Autumn, MOOSE and QLSM-Bush, and random shapes, half-way and at the
+//! end. The number of lookups is chosen for about 500 false positives, within bounds. Each count
+//! must be within a tenth of the model plus four standard deviations, and the sums over all trees
+//! of a kind, allocation and number of bits within a tenth: these sums are 1,600 and more, so that
+//! a tenth is four of their standard deviations.
 //!
 //! `-- --nocapture` shows the sums.
 
@@ -42,7 +42,15 @@ impl Sums {
 
 /// Policies, and random shapes of two or three levels.
 fn policies() -> Vec<String> {
-    let named = ["leveling:T=2", "leveling:T=4", "tiering:T=4", "lazy-leveling:T=3"];
+    let named = [
+        "leveling:T=2",
+        "leveling:T=4",
+        "tiering:T=4",
+        "lazy-leveling:T=3",
+        "garnering:T=2,c=0.8",
+        "moose:last=0.8,k=1",
+        "qlsm-bush:T=2,X=2",
+    ];
     let drawn = (0..3).map(|seed| {
         let random = Random::for_purpose(seed, 0x5ea9);
         let mut bytes = BUFFER * ENTRY_BYTES;

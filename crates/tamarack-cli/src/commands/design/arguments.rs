@@ -26,7 +26,7 @@ pub(super) fn arguments() -> Vec<Arg> {
             "POLICY",
             "leveling:T=5,first=4",
             "Compaction policy; compact --help lists them. auto finds the policy,\n\
-             filter and memtable size with the least time per operation\n",
+             filter, memtable and block size with the least time per operation\n",
         ),
         Arg::new("memory")
             .long("memory")
@@ -46,7 +46,7 @@ pub(super) fn arguments() -> Vec<Arg> {
             .help("With --policy auto: the best design also for other amounts of\nmemory and data, other workloads and other devices")
             .action(ArgAction::SetTrue),
         option("filter", "FILTER", "blocked:bits=10,allocation=monkey", "Filters; import --help lists them\n"),
-        size("block-size", "4KiB", "Size of data blocks; --policy auto chooses it if not given"),
+        size("block-size", "4KiB", "Size of data blocks, which --policy auto chooses unless it is given\n"),
         option(
             "workload",
             "WEIGHTS",

@@ -61,15 +61,13 @@ pub(super) struct NamedDesign {
     pub(super) policy: Policy,
     pub(super) filter: FilterChoice,
     pub(super) buffer: Bytes,
-    /// Bytes of a data block, if not those of the request.
-    pub(super) block_bytes: Option<u64>,
 }
 
 impl NamedDesign {
     /// The design of a policy. A custom shape has its own memtable.
     fn new(policy: Policy, filter: FilterChoice, buffer: Bytes) -> Self {
         let buffer = policy.shape(Bytes(1), buffer).buffer();
-        Self { store: None, policy, filter, buffer, block_bytes: None }
+        Self { store: None, policy, filter, buffer }
     }
 
     /// The default design of a store.
@@ -79,14 +77,12 @@ impl NamedDesign {
 
     /// A design that was priced.
     pub(super) fn of(priced: &PricedDesign) -> Self {
-        let PricedDesign { filter, buffer, block_bytes, .. } = *priced;
-        Self { store: None, policy: priced.policy.clone(), filter, buffer, block_bytes: Some(block_bytes) }
+        Self { store: None, policy: priced.policy.clone(), filter: priced.filter, buffer: priced.buffer }
     }
 
     /// Its costs.
     pub(super) fn priced(&self, setting: &Request, effort: Effort) -> PricedDesign {
-        let setting = Request { block_bytes: self.block_bytes.unwrap_or(setting.block_bytes), ..*setting };
-        price_with(&setting, &self.policy, self.buffer, self.filter, effort)
+        price_with(setting, &self.policy, self.buffer, self.filter, effort)
     }
 
     /// The name for tables and plots: its policy, and its store if it was named by that.
@@ -121,6 +117,8 @@ impl DesignRequest {
         let device_name = given.text("device").to_owned();
         let memory = given.get::<u64>("memory").copied().map(Bytes);
         let parts: Weights = given.value("workload");
+        // Block reads of designs side by side mean the same only if blocks do.
+        let chooses_blocks = !["block-size", COMPARE, PLOT].into_iter().any(|name| given.is_given(name));
         let setting = Request {
             entries,
             entry_bytes,
@@ -131,10 +129,7 @@ impl DesignRequest {
             theta: given.value("skew"),
             device: device::named(&device_name)?,
             bounds: given.get::<Bounds>("max").copied().unwrap_or_default(),
-            limits: Limits {
-                block_bytes_max: if given.is_given("block-size") { 0 } else { BLOCK_BYTES_MAX },
-                ..Limits::default()
-            },
+            limits: Limits { block_bytes_max: if chooses_blocks { BLOCK_BYTES_MAX } else { 0 }, ..Limits::default() },
         };
         let filter: FilterChoice = given.text("filter").parse().map_err(|error| Failure::Usage(format!("{error}")))?;
         let design = match given.text("policy") {

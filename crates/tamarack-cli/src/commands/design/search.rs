@@ -113,8 +113,9 @@ fn text(answer: &Answer, stores: &[(&'static str, PricedDesign)]) -> String {
         rows.push(row(name, design));
     }
     format!(
-        "The best of {} designs, the best of each other kind of policy, and the defaults of other stores\n\
-         with this data and memory (their merge policies and filters in this engine):\n\n{}\n\n\
+        "The best of {} designs, the best of each other kind of policy that takes at most half as long again,\n\
+         and the defaults of other stores with this data and memory (their merge policies and filters in this\n\
+         engine):\n\n{}\n\n\
          memory: {} of memtables, {} of filters, {} of indexes, {} of cache\n\
          options: --policy {policy} --filter {filter_specification} --buffer {buffer} --block-size {} --cache {}",
         grouped(answer.compared as u64),
@@ -225,13 +226,15 @@ fn what_if_text(answer: &Answer, others: &[WhatIf]) -> String {
         return String::new();
     }
     let as_asked = answer.best.seconds_per_op;
-    let mut rows = vec![["what if", "policy", "filter", "memtable", "µs", "times as long"].map(str::to_owned).to_vec()];
+    let mut rows =
+        vec![["what if", "policy", "filter", "memtable", "block", "µs", "times as long"].map(str::to_owned).to_vec()];
     let row = |what: &str, best: Option<&PricedDesign>| match best {
         Some(best) => vec![
             what.to_owned(),
             best.policy.to_string(),
             best.filter_specification.clone(),
             show_bytes(best.buffer.0),
+            show_bytes(best.block_bytes),
             significant(best.seconds_per_op * 1e6),
             format!("{:.2}", best.seconds_per_op / as_asked),
             bar(best.seconds_per_op / as_asked),
