@@ -114,7 +114,7 @@ fn designs_follow_the_workload() -> Result<()> {
 #[test]
 fn runs_become_one_for_reads() -> Result<()> {
     let env = SimEnv::new(8);
-    let advanced = advanced(&env).policy("auto:leveling:T=60").memtable_bytes(32 << 10);
+    let advanced = advanced(&env).policy("auto:leveling:T=20").memtable_bytes(32 << 10);
     let db = options(&env).advanced(advanced).open("/db")?;
     load(&db)?;
     // Some runs above the last one, which a tree at rest leaves where they are.
