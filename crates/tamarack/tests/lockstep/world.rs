@@ -378,15 +378,12 @@ impl World {
     }
 
     fn commit(&self, writes: &[Write], level: Level) -> Result<()> {
-        match (writes, level) {
-            ([Write { key, change }], Level::Usual) => {
-                return match change {
-                    Change::Put(value) => self.db().put(key, value),
-                    Change::Delete => self.db().delete(key),
-                    Change::Merge(operand) => self.db().merge(key, operand),
-                };
-            }
-            _ => {}
+        if let ([Write { key, change }], Level::Usual) = (writes, level) {
+            return match change {
+                Change::Put(value) => self.db().put(key, value),
+                Change::Delete => self.db().delete(key),
+                Change::Merge(operand) => self.db().merge(key, operand),
+            };
         }
         let mut batch = Batch::new();
         for write in writes {
