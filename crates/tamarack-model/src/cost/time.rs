@@ -169,8 +169,8 @@ mod tests {
         }
     }
 
-    /// The reads of a scan wait for each other as the device says, and for nothing if all blocks are
-    /// cached.
+    /// The reads of a scan wait for each other as the device says, and for nothing if all blocks
+    /// are cached.
     #[test]
     fn scans_wait_for_their_first_blocks() {
         let slow = Device { reads_per_second: [10e3; 6], read_bytes_per_second: 1e15, ..Device::nvme() };

@@ -18,8 +18,8 @@
 //! What is found is the best of the designs that were compared, not a proven optimum: ratios are
 //! whole numbers from a list, and memtables are halves and quarters of each other before the
 //! refinement. `tests/suite/navigator_union.rs` compares it with a finer search by brute force. Of
-//! 93 requests drawn at random, 79 have a design as good as with all policies compared in every way,
-//! 13 one that is slower by at most 2.5 %, and one, mostly lookups of absent keys, by 17 %: a
+//! 93 requests drawn at random, 79 have a design as good as with all policies compared in every
+//! way, 13 one that is slower by at most 2.5 %, and one, mostly lookups of absent keys, by 17 %: a
 //! QLSM-bush with small memtables was not promising with large ones. A test has some of them.
 //!
 //! Speed: `cargo run --release -p tamarack-model --example search_speed`.
@@ -79,8 +79,9 @@ pub struct Limits {
     pub memtables_kept: f64,
     /// The filters, if they are given.
     pub filter: Option<FilterChoice>,
-    /// Upper bound on the size of blocks: twice, four and eight times the request's size are choices
-    /// as well if they are within it. Larger blocks have smaller indexes, and take longer to read.
+    /// Upper bound on the size of blocks: twice, four and eight times the request's size are
+    /// choices as well if they are within it. Larger blocks have smaller indexes, and take longer
+    /// to read.
     pub block_bytes_max: u64,
     /// True if a tree without filters is a choice. A tree in use could not get them back without
     /// reading all of its data.

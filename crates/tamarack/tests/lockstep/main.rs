@@ -20,7 +20,7 @@
 //! other. One operation, `transfer`, compares two databases with different options directly.
 //!
 //! One history of four has operands of a merge operator instead of half of its puts. Its databases
-//! are opened with the operator, and the model merges at once.
+//! are opened with the operator; the model appends each operand at once.
 //!
 //! # Short and long histories
 //!
