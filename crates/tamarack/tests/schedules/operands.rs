@@ -24,10 +24,8 @@ fn operands_are_folded_once() {
 /// That the program above can fail.
 #[cfg(debug_assertions)]
 #[test]
-fn operands_that_are_folded_wrongly_are_noticed() {
-    for mistake in [Mistake::OperandLost, Mistake::OperandUnderSnapshot] {
-        assert!(is_noticed(mistake, 2000, append, || IS_WRONG.get()), "{mistake:?} is not noticed");
-    }
+fn a_lost_operand_is_noticed() {
+    assert!(is_noticed(Mistake::OperandLost, 2000, append, || IS_WRONG.get()), "no order of steps showed it");
 }
 
 thread_local! {
