@@ -747,6 +747,6 @@ mod tests {
         }
     }
 
-    /// More find nothing else, and take a second each.
+    /// Each takes a second. Of a hundred, two are beyond the bound of 2 %: seeds 38 and 41.
     const REQUESTS: u64 = 6;
 }
