@@ -26,8 +26,8 @@
 //!
 //! Tests: `calibration`, and `tests/suite/calibration.rs`.
 
+mod plan;
 mod processor;
-mod rounds;
 mod storage;
 
 use std::path::{Path, PathBuf};
@@ -44,7 +44,7 @@ use crate::format::names::FileName;
 use crate::options::Options;
 use crate::step;
 
-use rounds::Plan;
+use plan::Plan;
 
 /// The smallest file that a calibration reads and writes.
 const DATA_BYTES_MIN: u64 = 1 << 20;

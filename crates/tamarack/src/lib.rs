@@ -175,6 +175,7 @@ pub mod policy {
     };
     pub use tamarack_model::{Bytes, Level, Shape, ShapeError};
 }
+mod random_reads;
 mod read;
 mod redesign;
 mod repair;

@@ -520,7 +520,7 @@ fn start_controller(engine: &mut Engine, options: &Resolved) -> Result<()> {
         redesign: engine.redesign.clone(),
     };
     let settings = ControllerSettings {
-        device: calibrated(&*engine.env, &engine.dir),
+        calibrated: calibrated(&*engine.env, &engine.dir),
         block_bytes: options.block_bytes as u64,
         space_bound: options.space_bound,
         memtable_bytes_max: options.usual_memtable_bytes_max(),
@@ -536,17 +536,15 @@ fn start_controller(engine: &mut Engine, options: &Resolved) -> Result<()> {
     Ok(())
 }
 
-/// The figures that were measured where the database is; without any, the default device. Figures
-/// only inform predictions, so ones that cannot be read are left out.
-fn calibrated(env: &dyn Env, dir: &Path) -> Device {
+/// The figures that were measured where the database is. They only inform predictions, so ones that
+/// cannot be read are left out.
+fn calibrated(env: &dyn Env, dir: &Path) -> Option<Device> {
     let is_there = matches!(Listing::find(env, dir), Ok(Some(listing)) if listing.files().any(|file| file == FileName::Calibration));
-    if !is_there {
-        return Device::default();
-    }
-    calibration::load(env, dir).unwrap_or_else(|error| {
-        tracing::warn!(%error, "calibration cannot be used; calibrate again");
-        Device::default()
-    })
+    let load = || {
+        calibration::load(env, dir)
+            .inspect_err(|error| tracing::warn!(%error, "calibration cannot be used; calibrate again"))
+    };
+    is_there.then(load)?.ok()
 }
 
 /// Starts the worker that gets huge pages for the cache, where there are some.

@@ -36,7 +36,7 @@ use tamarack_model::device::{Device, ProbeSeconds};
 use tamarack_model::filter::chucky::{Classes, load, slots};
 use tamarack_model::policy::Auto;
 
-use super::rounds::{Plan, median, timed};
+use super::plan::Plan;
 use crate::cuckoo::{Directory, Partition};
 use crate::db::Db;
 use crate::error::Result;
@@ -46,6 +46,7 @@ use crate::format::fences::{FIRST_PLACE, Fences};
 use crate::format::stored::BlockHandle;
 use crate::format::table::fence_entry;
 use crate::options::{AdvancedOptions, Options};
+use crate::random_reads::{median, timed};
 use crate::write::Durability;
 
 /// Shares of the time, in thousandths, for the progress: none of the parts asks the clock. A filter

@@ -24,12 +24,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tamarack_env::{Access, AlignedBuffer, Env, File, Random, ReadQueue, ReadRequest, Step};
+use tamarack_env::{Access, AlignedBuffer, Env, File, Random, ReadRequest, Step};
 use tamarack_model::device::{RANDOM_READ_BYTES, READ_DEPTHS};
 
-use super::rounds::{Plan, median, timed};
+use super::plan::Plan;
 use crate::error::{Error, Result};
 use crate::format::names::FileName;
+use crate::random_reads::{SteadyReads, median, timed};
 use crate::step;
 
 /// Shares of the time, in thousandths; the processor has the other 200.
@@ -307,38 +308,9 @@ impl DataReads<'_> {
     /// Carries out reads of so many bytes, `depth` at any time: that of each number begins where
     /// `offset` says, until there is none. Returns how many there were.
     fn queue(&self, depth: u32, bytes: usize, offset: &dyn Fn(u64) -> Option<u64>) -> Result<u64> {
-        let mut queue = SteadyQueue { file: self.file, depth, bytes, offset, begun: 0, in_flight: 0, failure: None };
-        self.env.read_queue(&mut queue);
-        self.done(queue.failure.map_or(Ok(queue.begun), Err))
-    }
-}
-
-/// A read queue that always has as many reads in flight, until it ends.
-struct SteadyQueue<'a> {
-    file: &'a Arc<dyn File>,
-    depth: u32,
-    bytes: usize,
-    offset: &'a dyn Fn(u64) -> Option<u64>,
-    begun: u64,
-    in_flight: u32,
-    failure: Option<io::Error>,
-}
-
-impl ReadQueue for SteadyQueue<'_> {
-    fn next(&mut self) -> Option<ReadRequest> {
-        if self.in_flight == self.depth || self.failure.is_some() {
-            return None;
-        }
-        let offset = (self.offset)(self.begun)?;
-        self.begun += 1;
-        self.in_flight += 1;
-        Some(ReadRequest { file: self.file.clone(), offset, bytes: self.bytes })
-    }
-
-    fn arrived(&mut self, _number: usize, bytes: io::Result<&[u8]>) {
-        self.in_flight -= 1;
-        if let Err(error) = bytes.map(black_box) {
-            self.failure.get_or_insert(error);
-        }
+        let request = |number| Some(ReadRequest { file: self.file.clone(), offset: offset(number)?, bytes });
+        let mut reads = SteadyReads::new(depth, &request);
+        self.env.read_queue(&mut reads);
+        self.done(reads.ended())
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! counters of lookups, scans, writes ─► observed ─► Monitor ─┐ once a second
-//! tree, memory, cache, latencies ────► request ──────────────┴─► model: decide ─► Redesign
+//! tree, memory, cache ─────┬─────────► request ──────────────┴─► model: decide ─► Redesign
+//! times of reads ─► device ┘
 //!                                                                   │ keep, or change
 //!                                                                   ▼
 //!                                                     events, log, statistics
@@ -27,6 +28,7 @@
 //!
 //! Tests: `tests/suite/controller.rs`.
 
+mod device;
 mod observed;
 mod reads;
 mod words;
@@ -54,10 +56,11 @@ use crate::events::Event;
 use crate::memory::Account;
 use crate::mistake::{self, Mistake};
 use crate::redesign::{Chosen, Redesign};
-use crate::stats::{Counters, DecisionStats, LatencyKind};
+use crate::stats::{Counters, DecisionStats};
 use crate::tree::state::Tree;
 use crate::write::{CommitQueue, Reserve};
 
+use device::{ReadTimes, with_sampled_reads};
 use observed::Observed;
 use reads::RunsRead;
 
@@ -86,9 +89,6 @@ const MEMTABLES_KEPT: f64 = 3.0;
 /// Decisions that are remembered.
 const DECISIONS: usize = 16;
 
-/// Sampled lookups that have to have read blocks before their latency says what a read takes.
-const SAMPLES_MIN: u64 = 50;
-
 /// The memory that the cache takes for an entry besides the entry's own; assumed.
 const CACHED_ENTRY_BYTES: f64 = 48.0;
 
@@ -109,8 +109,8 @@ pub(crate) struct ControllerParts {
 /// What is given.
 #[derive(Clone, Debug)]
 pub(crate) struct ControllerSettings {
-    /// The figures of the machine.
-    pub(crate) device: Device,
+    /// The figures of the machine, if somebody had them measured.
+    pub(crate) calibrated: Option<Device>,
     /// The size of blocks in bytes.
     pub(crate) block_bytes: u64,
     /// The bound on space amplification.
@@ -149,6 +149,8 @@ struct ControllerState {
     look_at: Duration,
     /// No search begins before.
     search_at: Duration,
+    /// See [`ReadTimes::measure`].
+    place: u64,
 }
 
 impl Controller {
@@ -229,22 +231,23 @@ impl Controller {
         present: &Chosen,
     ) -> Result<()> {
         let began = self.parts.env.now();
-        let Some(decided) = self.decide(&state.monitor, (first, now), present) else { return Ok(()) };
+        let device = self.device(&mut state.place);
+        let Some(decided) = self.decide(&state.monitor, (first, now), present, device) else { return Ok(()) };
         let ended = self.parts.env.now();
         state.monitor.searched(now.stored_bytes());
         state.search_at = ended + ended.saturating_sub(began) * SEARCHES_SHARE;
         match decided {
             Ok(mut decision) => {
                 // A user may have changed the design meanwhile.
-                let carried_out = decision.is_change.then(|| self.carry_out(&decision, present)).transpose();
+                let carried_out = decision.is_change.then(|| self.carry_out(&decision, present, &device)).transpose();
                 // What has failed between two edits is a change as well, and is told.
                 let is_half_done =
                     carried_out.is_err() && self.parts.redesign.present().is_some_and(|chosen| chosen != *present);
                 decision.is_change = is_half_done || matches!(carried_out, Ok(Some(true)));
                 let is_kept = carried_out.is_ok() && !decision.is_change;
-                let compaction = is_kept.then(|| self.compact_for_reads(&decision, present)).flatten();
+                let compaction = is_kept.then(|| self.compact_for_reads(&decision, present, device)).flatten();
                 if carried_out.is_ok() || is_half_done {
-                    self.note(&decision, compaction.as_ref());
+                    self.note(&decision, compaction.as_ref(), &device);
                 }
                 carried_out?;
             }
@@ -266,9 +269,10 @@ impl Controller {
         monitor: &Monitor,
         (first, now): (&Observed, &Observed),
         chosen: &Chosen,
+        device: Device,
     ) -> Option<std::result::Result<Decision, Impossible>> {
         let ControllerParts { scheduler, account, cache, tree, redesign, .. } = &self.parts;
-        let ControllerSettings { device, block_bytes, space_bound, memtable_bytes_max, .. } = self.settings;
+        let ControllerSettings { block_bytes, space_bound, memtable_bytes_max, .. } = self.settings;
         let ControllerSettings { is_memtable_given, is_filter_given, .. } = self.settings;
         let (shape, occupancy, in_progress) = scheduler.planner_state();
         let entries: u64 = occupancy.runs().filter_map(|(_, run)| Some(run.entries?.0)).sum();
@@ -298,7 +302,7 @@ impl Controller {
             workload: monitor.phase().workload()?,
             inserts: now.inserts(first),
             theta: skew_of_hits(now.entry_hits(first), cached, entries as f64),
-            device: self.with_measured_reads(device),
+            device,
             bounds: Bounds { space_amplification: space_bound.map(|bound| bound.most()), ..Bounds::default() },
             limits,
         };
@@ -306,7 +310,7 @@ impl Controller {
     }
 
     /// Has runs compacted into one if reads repay it, in a tree whose design is still this one.
-    fn compact_for_reads(&self, decision: &Decision, present: &Chosen) -> Option<ReadCompaction> {
+    fn compact_for_reads(&self, decision: &Decision, present: &Chosen, device: Device) -> Option<ReadCompaction> {
         let RunsRead { shape, occupancy, fprs } = reads::runs(&self.parts.scheduler)?;
         let PricedDesign { block_hits, lookup_hits, filter, work, .. } = &decision.before;
         let reads = Reads {
@@ -317,7 +321,7 @@ impl Controller {
             filter: *filter,
             entry_bytes: work.entry_bytes as u64,
             block_bytes: self.settings.block_bytes,
-            device: self.with_measured_reads(self.settings.device),
+            device,
         };
         let bound = self.settings.space_bound;
         let tree = ReadTree { policy: &present.policy, shape: &shape, occupancy: &occupancy, fprs: &fprs, bound };
@@ -328,21 +332,19 @@ impl Controller {
         is_ordered.then_some(compaction)
     }
 
-    /// The device with the latency of block reads as lookups have it, if enough of them were timed.
-    fn with_measured_reads(&self, device: Device) -> Device {
-        let latencies = self.parts.tree.lookups.latencies();
-        let [read, cached] = [LatencyKind::FoundByReads, LatencyKind::FoundInMemory].map(|kind| latencies.of(kind));
-        if read.samples() < SAMPLES_MIN {
-            return device;
-        }
-        let read_seconds = read.percentile_ns(500).saturating_sub(cached.percentile_ns(500)).max(1000) as f64 / 1e9;
-        let factor = device.read_seconds / read_seconds;
-        Device { read_seconds, reads_per_second: device.reads_per_second.map(|rate| rate * factor), ..device }
+    /// The machine as the database meets it: `place` counts the pages read to measure it.
+    fn device(&self, place: &mut u64) -> Device {
+        let ControllerParts { env, tree, .. } = &self.parts;
+        let device = self.settings.calibrated.unwrap_or_else(|| {
+            let measured = ReadTimes::measure(&**env, tree, place, &|| self.goes_on());
+            measured.map_or_else(Device::default, |times| times.of(Device::default()))
+        });
+        with_sampled_reads(device, &tree.lookups)
     }
 
     /// Remembers a decision, and tells it.
-    fn note(&self, decision: &Decision, compaction: Option<&ReadCompaction>) {
-        let stats = words::stats(decision, compaction, self.parts.env.now());
+    fn note(&self, decision: &Decision, compaction: Option<&ReadCompaction>, device: &Device) {
+        let stats = words::stats(decision, compaction, device, self.parts.env.now());
         let DecisionStats { policy, filter, reason, .. } = &stats;
         if decision.is_change {
             tracing::info!(%policy, %filter, %reason, "design changed");
@@ -385,10 +387,10 @@ impl Controller {
     }
 
     /// Returns false if the design has changed since it was looked at, so that nothing was done.
-    fn carry_out(&self, decision: &Decision, present: &Chosen) -> Result<bool> {
+    fn carry_out(&self, decision: &Decision, present: &Chosen, device: &Device) -> Result<bool> {
         let PricedDesign { policy, buffer, filter, .. } = &decision.after;
         let next = Chosen { policy: policy.clone(), memtable_bytes: buffer.0, filter: *filter };
-        self.parts.redesign.choose(present, &next, &words::line(present, &next, &words::reason(decision)))
+        self.parts.redesign.choose(present, &next, &words::line(present, &next, &words::reason(decision, device)))
     }
 }
 

@@ -3,14 +3,26 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use tamarack_model::device::Device;
 use tamarack_model::navigator::controller::{Decision, GAIN_MIN};
 use tamarack_model::navigator::read_compaction::ReadCompaction;
 
 use crate::redesign::Chosen;
 use crate::stats::DecisionStats;
 
+/// The reads whose time is told besides that of one.
+const CONCURRENT_READS: f64 = 8.0;
+
+/// With a larger share of updates, block reads decide little and are not told.
+const READS_TOLD_UPDATES: f64 = 0.95;
+
 /// The decision for people and for machines.
-pub(super) fn stats(decision: &Decision, compaction: Option<&ReadCompaction>, now: Duration) -> DecisionStats {
+pub(super) fn stats(
+    decision: &Decision,
+    compaction: Option<&ReadCompaction>,
+    device: &Device,
+    now: Duration,
+) -> DecisionStats {
     let Decision { before, after, .. } = decision;
     let compacted = compaction.map_or_else(String::new, |compaction| format!("; {}", one_run(compaction)));
     DecisionStats {
@@ -27,7 +39,9 @@ pub(super) fn stats(decision: &Decision, compaction: Option<&ReadCompaction>, no
         op_seconds_before: before.seconds_per_op,
         op_seconds: after.seconds_per_op,
         change_seconds: decision.change_seconds,
-        reason: reason(decision) + &compacted,
+        read_seconds: device.read_seconds,
+        concurrent_reads_seconds: device.concurrent_reads_seconds(CONCURRENT_READS),
+        reason: reason(decision, device) + &compacted,
     }
 }
 
@@ -54,7 +68,7 @@ pub(super) fn at_random(last: Option<&str>) -> String {
 }
 
 /// Why the decision is as it is.
-pub(super) fn reason(decision: &Decision) -> String {
+pub(super) fn reason(decision: &Decision, device: &Device) -> String {
     let Decision { workload, before, after, operations, change_seconds, .. } = decision;
     let mut words = String::new();
     let shares = [
@@ -70,7 +84,12 @@ pub(super) fn reason(decision: &Decision) -> String {
             let _ = write!(words, " of {:.0} entries", workload.range_entries + 1.0);
         }
     }
-    let _ = write!(words, " in {operations:.0} operations: ");
+    let _ = write!(words, " in {operations:.0} operations");
+    if workload.updates < READS_TOLD_UPDATES {
+        let [one, more] = [1.0, CONCURRENT_READS].map(|reads| micros(device.concurrent_reads_seconds(reads)));
+        let _ = write!(words, ", a block read takes {one}, {CONCURRENT_READS:.0} at once {more}");
+    }
+    words.push_str(": ");
     let (old, new) = (micros(before.seconds_per_op), micros(after.seconds_per_op));
     let saved = before.seconds_per_op - after.seconds_per_op;
     let _ = if decision.is_change {

@@ -48,6 +48,12 @@ statistics! {
         /// Predicted time of the change.
         change_seconds: f64, "seconds";
 
+        /// The time of a random block read alone that the predictions rest on.
+        read_seconds: f64, "seconds";
+
+        /// The same of eight of them that begin together.
+        concurrent_reads_seconds: f64, "seconds";
+
         /// The decision in words.
         reason: String;
     }

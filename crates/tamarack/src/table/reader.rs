@@ -13,6 +13,7 @@ use std::sync::{Arc, OnceLock};
 use tamarack_env::sync::{Mutex, Rank};
 use tamarack_env::{Access, ByteBuffer, Env, ReadRequest};
 use tamarack_filter::{Digest, DigestChunks, DigestSet, Filter, FilterKind, SetError, UNIT_BYTES, kind_to_number};
+use tamarack_model::device::RANDOM_READ_BYTES;
 use tamarack_model::filter::{LINE_BITS, best_probes, fpr_of, units};
 use tamarack_model::filter_plan::FilterTarget;
 
@@ -309,6 +310,19 @@ impl Table {
     /// Its record in the manifest.
     pub fn meta(&self) -> &TableMeta {
         &self.meta
+    }
+
+    /// The number of its file's whole pages of [`RANDOM_READ_BYTES`].
+    pub fn pages(&self) -> u64 {
+        self.meta.file_bytes / RANDOM_READ_BYTES as u64
+    }
+
+    /// The read of one of these pages, counted from 0, whatever it contains: to time the device.
+    ///
+    /// # Errors
+    /// If the table's file was closed and cannot be opened again.
+    pub fn page_request(&self, page: u64) -> Result<ReadRequest> {
+        self.file.request(page * RANDOM_READ_BYTES as u64, RANDOM_READ_BYTES)
     }
 
     /// The memory of the open table, in bytes: mostly its filter and its top index. Lower index

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use tamarack::{AdvancedOptions, Db, Event, Options, Result};
 use tamarack_env::sync::{Mutex, Rank};
-use tamarack_env::{Env, SimEnv};
+use tamarack_env::{Env, SimEnv, sim};
 use tamarack_testing::Random;
 
 const ENTRIES: u64 = 40_000;
 const MEMORY_BYTES: u64 = 4 << 20;
+const FAR: sim::Device = sim::Device::NETWORK_VOLUME;
 /// The policy of a new database.
 const FIRST: &str = "auto:leveling:T=5,first=4";
 
@@ -197,6 +198,48 @@ fn idle_databases_notice_what_begins() -> Result<()> {
         }
         env.sleep_until(env.now() + Duration::from_secs(2));
         assert_eq!(db.stats().decisions.len(), decisions + 1, "{kind}");
+    }
+    Ok(())
+}
+
+/// What reads take is measured where the database is, one alone and several at once, and stands in
+/// the decision; unless it was calibrated, then the figures are those of the calibration.
+#[test]
+fn reads_are_measured() -> Result<()> {
+    // Reads that pass together, and reads that wait for each other's transfers.
+    let near = sim::Device { read_latency: Duration::from_micros(10), read_bytes_per_second: 40_000_000, ..FAR };
+    for (device, other) in [(FAR, near), (near, FAR)] {
+        let env = SimEnv::new(11);
+        env.set_device(Some(device));
+        let told = |device: sim::Device| -> Result<[f64; 2]> {
+            // While it is measured, nothing else reads.
+            env.set_device(None);
+            let db = options(&env).open("/db")?;
+            // The first look is what later ones compare with.
+            look(&env);
+            scans(&db, 50_000)?;
+            env.set_device(Some(device));
+            look(&env);
+            let decision = db.stats().decisions.pop().expect("a decision");
+            let words = format!("a block read takes {:.2} µs, 8 at once", 1e6 * decision.read_seconds);
+            assert!(decision.reason.contains(&words), "{}: {words}", decision.reason);
+            db.close()?;
+            Ok([decision.read_seconds, decision.concurrent_reads_seconds])
+        };
+        let db = options(&env).open("/db")?;
+        load(&db)?;
+        db.close()?;
+        // Those of the processor overlap.
+        let [transfer, copy] =
+            [device.read_bytes_per_second, device.cpu_bytes_per_second].map(|rate| 4096.0 / rate as f64);
+        let expected = [1.0, 8.0].map(|reads| device.read_latency.as_secs_f64() + reads * transfer + copy);
+        let close =
+            |found: [f64; 2]| found.iter().zip(expected).all(|(found, expected)| (found / expected - 1.0).abs() < 0.05);
+        let found = told(device)?;
+        assert!(close(found), "{found:?}, not {expected:?}");
+        options(&env).calibrate("/db", 4 << 20, Duration::from_secs(2), &mut |_, _| {})?;
+        let found = told(other)?;
+        assert!(close(found), "calibrated {expected:?}, and took {found:?}");
     }
     Ok(())
 }

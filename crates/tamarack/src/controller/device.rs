@@ -1,0 +1,150 @@
+//! [`ReadTimes`]: what reads of blocks take where the database is, for one that was not calibrated.
+//!
+//! The assumed device carries out sixteen reads in the time of one. Devices differ in this by a
+//! factor of ten, and so does what a scan of many runs takes, so it is measured before each search:
+//! pages of the tables in use are read, a constant number of them at any time, for some
+//! milliseconds at each depth. What they take beside the operations that are in progress is what an
+//! operation would have to wait.
+//!
+//! Pages follow each other as the multiples of the golden ratio do, which lie far apart and do not
+//! come back, so that nothing on the way to the device has kept them.
+//!
+//! Lookups are timed as well, a sample of them. Their latency is that of reads with the workload's
+//! own skew, so it replaces that of one read, and the others keep their ratio to it.
+
+use std::sync::Arc;
+
+use tamarack_env::random::STEP;
+use tamarack_env::{Env, ReadRequest};
+use tamarack_model::device::{Device, READ_DEPTHS};
+
+use crate::error::Result;
+use crate::random_reads::{SteadyReads, median, timed};
+use crate::stats::{LatencyKind, LookupCounters, Reader};
+use crate::table::Table;
+use crate::tree::state::Tree;
+
+/// Pages of fewer are likely to be where their reads say little, as in the cache of a drive.
+const PAGES_MIN: u64 = 128;
+
+/// Rounds, of which each depth takes its median: a pause of the device in one does no harm.
+const ROUNDS: usize = 3;
+
+/// The seconds of a depth in a round, after twice as many reads as its depth.
+const DEPTH_SECONDS: f64 = 4e-3;
+
+/// The most reads of a depth in a round.
+const READS_MAX: u64 = 256;
+
+/// Sampled lookups that have to have read blocks before their latency says what a read takes.
+const SAMPLES_MIN: u64 = 50;
+
+/// What was measured of random reads: per second, at each depth.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct ReadTimes {
+    reads_per_second: [f64; READ_DEPTHS.len()],
+}
+
+impl ReadTimes {
+    /// Measures reads of the tables that are open. `place` counts the pages that were read.
+    ///
+    /// `None` if there are too few pages, or a read fails, which a lookup of its block will report;
+    /// if the clock stands still; or once `goes_on` says no.
+    pub(super) fn measure(
+        env: &dyn Env,
+        tree: &Tree,
+        place: &mut u64,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Option<ReadTimes> {
+        let pinned = tree.pin();
+        let storage = pinned.tree().tables().next()?.storage();
+        let tables = pinned.tree().tables().filter_map(|table| table.if_open());
+        let pages = Pages::of(tables);
+        if pages.count() < PAGES_MIN {
+            return None;
+        }
+        let mut rates = [const { Vec::new() }; READ_DEPTHS.len()];
+        for _ in 0..ROUNDS {
+            for (depth, rates) in READ_DEPTHS.into_iter().zip(&mut rates) {
+                if !goes_on() {
+                    return None;
+                }
+                let requests = pages.requests(place).ok()?;
+                let until = env.now().as_secs_f64() + DEPTH_SECONDS;
+                let request = |number: u64| {
+                    let is_due = number < 2 * u64::from(depth) || env.now().as_secs_f64() < until;
+                    let ReadRequest { file, offset, bytes } = requests.get(number as usize).filter(|_| is_due)?;
+                    Some(ReadRequest { file: file.clone(), offset: *offset, bytes: *bytes })
+                };
+                let mut reads = SteadyReads::new(depth, &request);
+                let clock = env.now();
+                let ((), seconds) = timed(env, || storage.read_queue(Reader::Upkeep, &mut reads));
+                if env.now() == clock {
+                    return None;
+                }
+                rates.push(reads.ended().ok()? as f64 / seconds);
+            }
+        }
+        Some(ReadTimes { reads_per_second: rates.map(median) })
+    }
+
+    /// The device with these reads.
+    pub(super) fn of(&self, device: Device) -> Device {
+        let ReadTimes { reads_per_second } = *self;
+        Device { read_seconds: 1.0 / reads_per_second[0], reads_per_second, ..device }
+    }
+}
+
+/// The device with the latency of block reads as lookups have it, if enough of them were timed.
+pub(super) fn with_sampled_reads(device: Device, lookups: &LookupCounters) -> Device {
+    let latencies = lookups.latencies();
+    let [read, cached] = [LatencyKind::FoundByReads, LatencyKind::FoundInMemory].map(|kind| latencies.of(kind));
+    if read.samples() < SAMPLES_MIN {
+        return device;
+    }
+    let read_seconds = read.percentile_ns(500).saturating_sub(cached.percentile_ns(500)).max(1000) as f64 / 1e9;
+    let factor = device.read_seconds / read_seconds;
+    Device { read_seconds, reads_per_second: device.reads_per_second.map(|rate| rate * factor), ..device }
+}
+
+/// The pages of some tables, in a row.
+struct Pages<'t> {
+    /// Each table with the number of the page after its last one.
+    tables: Vec<(&'t Arc<Table>, u64)>,
+}
+
+impl<'t> Pages<'t> {
+    fn of(tables: impl Iterator<Item = &'t Arc<Table>>) -> Self {
+        let mut end = 0;
+        let with_end = tables.map(|table| {
+            end += table.pages();
+            (table, end)
+        });
+        Self { tables: with_end.collect() }
+    }
+
+    fn count(&self) -> u64 {
+        self.tables.last().map_or(0, |(_, end)| *end)
+    }
+
+    /// Reads of [`READS_MAX`] pages; moves `place` on.
+    fn requests(&self, place: &mut u64) -> Result<Vec<ReadRequest>> {
+        let next = |_| {
+            *place += 1;
+            self.request(scattered(*place, self.count()))
+        };
+        (0..READS_MAX).map(next).collect()
+    }
+
+    fn request(&self, page: u64) -> Result<ReadRequest> {
+        let at = self.tables.partition_point(|(_, end)| *end <= page);
+        let (table, end) = self.tables[at];
+        table.page_request(page + table.pages() - end)
+    }
+}
+
+/// A number below `end` for each number of a sequence; numbers that are close in it are far apart.
+fn scattered(number: u64, end: u64) -> u64 {
+    let golden = number.wrapping_mul(STEP);
+    (u128::from(golden) * u128::from(end) >> 64) as u64
+}
