@@ -9,6 +9,8 @@
 //! Pages follow each other as the multiples of the golden ratio do, which lie far apart and do not
 //! come back, so that nothing on the way to the device has kept them.
 //!
+//! Large reads, one at a time, show what a byte takes beside the latency, as of larger blocks.
+//!
 //! Lookups are timed as well, a sample of them. Their latency is that of reads with the workload's
 //! own skew, so it replaces that of one read, and the others keep their ratio to it.
 
@@ -16,7 +18,7 @@ use std::sync::Arc;
 
 use tamarack_env::random::STEP;
 use tamarack_env::{Env, ReadRequest};
-use tamarack_model::device::{Device, READ_DEPTHS};
+use tamarack_model::device::{Device, RANDOM_READ_BYTES, READ_DEPTHS};
 
 use crate::error::Result;
 use crate::random_reads::{SteadyReads, median, timed};
@@ -39,10 +41,17 @@ const READS_MAX: u64 = 256;
 /// Sampled lookups that have to have read blocks before their latency says what a read takes.
 const SAMPLES_MIN: u64 = 50;
 
-/// What was measured of random reads: per second, at each depth.
+/// Pages of a large read, whose time beside that of one page shows what a byte takes.
+const LARGE_PAGES: u64 = 32;
+
+/// The least part of a large read's time that its bytes count as; what is measured has errors.
+const LARGE_PART_MIN: f64 = 0.05;
+
+/// What was measured of random reads: per second, at each depth and of large ones, one at a time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct ReadTimes {
     reads_per_second: [f64; READ_DEPTHS.len()],
+    large_reads_per_second: f64,
 }
 
 impl ReadTimes {
@@ -63,35 +72,37 @@ impl ReadTimes {
         if pages.count() < PAGES_MIN {
             return None;
         }
-        let mut rates = [const { Vec::new() }; READ_DEPTHS.len()];
+        let time = |depth: u32, pages_each: u64, place: &mut u64| {
+            let requests = pages.requests(pages_each, place).ok()?;
+            let until = env.now().as_secs_f64() + DEPTH_SECONDS;
+            let request = |number: u64| {
+                let is_due = number < 2 * u64::from(depth) || env.now().as_secs_f64() < until;
+                let ReadRequest { file, offset, bytes } = requests.get(number as usize).filter(|_| is_due)?;
+                Some(ReadRequest { file: file.clone(), offset: *offset, bytes: *bytes })
+            };
+            let mut reads = SteadyReads::new(depth, &request);
+            let clock = env.now();
+            let ((), seconds) = timed(env, || storage.read_queue(Reader::Upkeep, &mut reads));
+            let rate = reads.ended().ok()? as f64 / seconds;
+            (env.now() > clock && goes_on()).then_some(rate)
+        };
+        let (mut rates, mut large) = ([const { Vec::new() }; READ_DEPTHS.len()], Vec::new());
         for _ in 0..ROUNDS {
             for (depth, rates) in READ_DEPTHS.into_iter().zip(&mut rates) {
-                if !goes_on() {
-                    return None;
-                }
-                let requests = pages.requests(place).ok()?;
-                let until = env.now().as_secs_f64() + DEPTH_SECONDS;
-                let request = |number: u64| {
-                    let is_due = number < 2 * u64::from(depth) || env.now().as_secs_f64() < until;
-                    let ReadRequest { file, offset, bytes } = requests.get(number as usize).filter(|_| is_due)?;
-                    Some(ReadRequest { file: file.clone(), offset: *offset, bytes: *bytes })
-                };
-                let mut reads = SteadyReads::new(depth, &request);
-                let clock = env.now();
-                let ((), seconds) = timed(env, || storage.read_queue(Reader::Upkeep, &mut reads));
-                if env.now() == clock {
-                    return None;
-                }
-                rates.push(reads.ended().ok()? as f64 / seconds);
+                rates.push(time(depth, 1, place)?);
             }
+            large.push(time(1, LARGE_PAGES, place)?);
         }
-        Some(ReadTimes { reads_per_second: rates.map(median) })
+        Some(ReadTimes { reads_per_second: rates.map(median), large_reads_per_second: median(large) })
     }
 
     /// The device with these reads.
     pub(super) fn of(&self, device: Device) -> Device {
-        let ReadTimes { reads_per_second } = *self;
-        Device { read_seconds: 1.0 / reads_per_second[0], reads_per_second, ..device }
+        let ReadTimes { reads_per_second, large_reads_per_second } = *self;
+        let (read_seconds, large_seconds) = (1.0 / reads_per_second[0], 1.0 / large_reads_per_second);
+        let bytes = (LARGE_PAGES - 1) as f64 * RANDOM_READ_BYTES as f64;
+        let read_bytes_per_second = bytes / (large_seconds - read_seconds).max(LARGE_PART_MIN * large_seconds);
+        Device { read_seconds, reads_per_second, read_bytes_per_second, ..device }
     }
 }
 
@@ -127,19 +138,17 @@ impl<'t> Pages<'t> {
         self.tables.last().map_or(0, |(_, end)| *end)
     }
 
-    /// Reads of [`READS_MAX`] pages; moves `place` on.
-    fn requests(&self, place: &mut u64) -> Result<Vec<ReadRequest>> {
+    /// [`READS_MAX`] reads, each of so many pages or up to the end of a table; moves `place` on.
+    fn requests(&self, pages_each: u64, place: &mut u64) -> Result<Vec<ReadRequest>> {
         let next = |_| {
             *place += 1;
-            self.request(scattered(*place, self.count()))
+            let page = scattered(*place, self.count());
+            let at = self.tables.partition_point(|(_, end)| *end <= page);
+            let (table, end) = self.tables[at];
+            let first = (page + table.pages() - end).min(table.pages().saturating_sub(pages_each));
+            table.pages_request(first, pages_each.min(table.pages()))
         };
         (0..READS_MAX).map(next).collect()
-    }
-
-    fn request(&self, page: u64) -> Result<ReadRequest> {
-        let at = self.tables.partition_point(|(_, end)| *end <= page);
-        let (table, end) = self.tables[at];
-        table.page_request(page + table.pages() - end)
     }
 }
 

@@ -317,12 +317,14 @@ impl Table {
         self.meta.file_bytes / RANDOM_READ_BYTES as u64
     }
 
-    /// The read of one of these pages, counted from 0, whatever it contains: to time the device.
+    /// The read of some of these pages from `first` on, counted from 0, whatever they contain: to
+    /// time the device.
     ///
     /// # Errors
     /// If the table's file was closed and cannot be opened again.
-    pub fn page_request(&self, page: u64) -> Result<ReadRequest> {
-        self.file.request(page * RANDOM_READ_BYTES as u64, RANDOM_READ_BYTES)
+    pub fn pages_request(&self, first: u64, count: u64) -> Result<ReadRequest> {
+        let page_bytes = RANDOM_READ_BYTES as u64;
+        self.file.request(first * page_bytes, (count * page_bytes) as usize)
     }
 
     /// The memory of the open table, in bytes: mostly its filter and its top index. Lower index
