@@ -156,7 +156,7 @@ mod tests {
             let again = TreeDesign::decode(&blob).expect(specification);
             assert_eq!((again.policy.to_string(), &again.shape), (specification.to_owned(), &shape));
             assert_eq!((again.filter, again.space_bound.map(|bound| bound.most())), (filter, space));
-            assert_eq!((again.decisions, again.block_bytes), (decisions, block_bytes));
+            assert_eq!((&again.decisions, again.block_bytes), (&decisions, block_bytes));
             assert_eq!(again.encode(), blob);
         }
     }
