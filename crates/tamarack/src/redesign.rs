@@ -1,8 +1,8 @@
 //! [`Redesign`]: changes of the design of a tree in use, for users and for the
 //! [controller](crate::controller).
 //!
-//! The shape, the sizes of memtables and blocks, and what is reserved for memtables change together, one change at a
-//! time; each is one durable edit.
+//! The shape, the sizes of memtables and blocks, and what is reserved for memtables change
+//! together, one change at a time; each is one durable edit.
 
 use std::fmt;
 use std::sync::Arc;
@@ -120,7 +120,7 @@ impl Redesign {
             let shape = self.scheduler.set_design(change)?;
             self.set_memtable_bytes(shape.buffer().0);
             if has_other_blocks {
-                // Nothing would be gained in a tree that is only read. It leaves nothing to reshape.
+                // Or a tree that is only read would gain nothing. It leaves nothing to reshape.
                 self.scheduler.request_rewrite();
             }
             self.scheduler.request_reshape();

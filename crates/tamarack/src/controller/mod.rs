@@ -11,9 +11,9 @@
 //! Everything that is decided is decided by [`tamarack_model::navigator::controller`], from
 //! numbers; here they are collected, and the decision is carried out: one edit for policy,
 //! memtables and blocks, one for filters, and in the background a reshape, or a rewrite of all
-//! tables where they are to have other blocks. A change is not begun while the one
-//! before is still being carried out, nor during a write stall, nor while disk space is low or
-//! compactions are paused.
+//! tables where they are to have other blocks. A change is not begun while the one before is still
+//! being carried out, nor during a write stall, nor while disk space is low or compactions are
+//! paused.
 //!
 //! The worker sleeps for a second while there are operations, and up to a minute while there are
 //! none. What begins then wakes it: a sampled lookup or seek, which is one of 64, and a full
