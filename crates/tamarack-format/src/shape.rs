@@ -4,6 +4,7 @@
 //! policy leveling:T=10
 //! filter blocked:bits=10,allocation=monkey
 //! space 1.5
+//! +blocks 16384
 //! +decision leveling:T=5 to leveling:T=10: 90 % scans …
 //! buffer 32MiB
 //! level 320MiB in 1 run
@@ -11,13 +12,14 @@
 //! ```
 //!
 //! The **design** consists of the specifications of the policy and of the filters, the upper bound
-//! on space amplification (left out: none), and the memtable's size, which the shape contains. What
-//! the navigator has decided about it stands there as well, in words. The current shape begins at
-//! `buffer`.
+//! on space amplification (left out: none), the size of blocks of new tables in bytes (left out:
+//! that of the options), and the memtable's size, which the shape contains. What the navigator has
+//! decided about it stands there as well, in words. The current shape begins at `buffer`.
 //!
 //! `tamarack-model` parses all specifications. An unknown one was written by a newer version, which
 //! is distinguished from damage. A line that begins with `+` may be skipped.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use tamarack_model::Shape;
@@ -29,6 +31,13 @@ use crate::edit::ShapeBlob;
 
 /// The beginning of the line of a decision. Versions that do not know it pass over it.
 const DECISION: &str = "+decision ";
+
+/// The beginning of the line of a size of blocks. Versions that do not know it pass over it, and
+/// build tables with blocks of the options' size.
+const BLOCKS: &str = "+blocks ";
+
+/// The sizes of blocks that options and designs may have, in bytes.
+pub const BLOCK_BYTES: RangeInclusive<u64> = 64..=16 << 20;
 
 /// The only encoding there is.
 const KIND_TEXT: u32 = 1;
@@ -42,6 +51,9 @@ pub struct TreeDesign {
     pub filter: FilterChoice,
     /// The upper bound on space amplification, if there is one.
     pub space_bound: Option<SpaceBound>,
+    /// The size of blocks of new tables in bytes, within [`BLOCK_BYTES`], if the navigator has
+    /// chosen one.
+    pub block_bytes: Option<u64>,
     /// The navigator's last decisions, in the order of time: a line of text each.
     pub decisions: Vec<String>,
     /// The current shape; its buffer is the size of memtables.
@@ -60,10 +72,11 @@ pub enum ShapeError {
 impl TreeDesign {
     /// Encodes the design.
     pub fn encode(&self) -> ShapeBlob {
-        let Self { policy, filter, space_bound, decisions, shape } = self;
+        let Self { policy, filter, space_bound, block_bytes, decisions, shape } = self;
         let space = space_bound.map_or_else(String::new, |bound| format!("space {}\n", bound.most()));
+        let blocks = block_bytes.map_or_else(String::new, |bytes| format!("{BLOCKS}{bytes}\n"));
         let decisions: String = decisions.iter().flat_map(|words| [DECISION, words, "\n"]).collect();
-        let text = format!("policy {policy}\nfilter {filter}\n{space}{decisions}{shape}");
+        let text = format!("policy {policy}\nfilter {filter}\n{space}{blocks}{decisions}{shape}");
         ShapeBlob { kind: KIND_TEXT, bytes: Arc::from(text.into_bytes()) }
     }
 
@@ -77,6 +90,10 @@ impl TreeDesign {
         }
         let text = std::str::from_utf8(&blob.bytes).map_err(|error| ShapeError::Malformed(error.to_string()))?;
         let decisions = text.lines().filter_map(|line| Some(line.strip_prefix(DECISION)?.to_owned())).collect();
+        let block_bytes = match text.lines().find_map(|line| line.strip_prefix(BLOCKS)) {
+            Some(words) => Some(block_bytes(words)?),
+            None => None,
+        };
         let mut lines = text.lines().filter(|line| !line.starts_with('+')).peekable();
         let mut line =
             |key: &str| lines.next_if(|line| line.split(' ').next() == Some(key)).map(|line| &line[key.len()..]);
@@ -94,8 +111,15 @@ impl TreeDesign {
         }
         let shape: String = lines.flat_map(|line| [line, "\n"]).collect();
         let shape = shape.parse().map_err(|error| ShapeError::Malformed(format!("{error}")))?;
-        Ok(Self { policy: Arc::from(policy), filter, space_bound, decisions, shape })
+        Ok(Self { policy: Arc::from(policy), filter, space_bound, block_bytes, decisions, shape })
     }
+}
+
+/// Decodes the size of blocks.
+fn block_bytes(words: &str) -> Result<u64, ShapeError> {
+    let bytes = words.parse().ok().filter(|bytes| BLOCK_BYTES.contains(bytes));
+    let (least, most) = (BLOCK_BYTES.start(), BLOCK_BYTES.end());
+    bytes.ok_or_else(|| ShapeError::Malformed(format!("blocks of `{words}`, which is no size from {least} to {most}")))
 }
 
 #[cfg(test)]
@@ -124,13 +148,15 @@ mod tests {
                 Some(_) => vec!["first: 10 % → 5 %".to_owned(), "second".to_owned()],
                 None => Vec::new(),
             };
-            let shape_before = shape.clone();
-            let blob =
-                TreeDesign { policy, filter, space_bound, decisions: decisions.clone(), shape: shape_before }.encode();
+            // Those with a bound on space have chosen blocks as well.
+            let block_bytes = space_bound.map(|_| 16 << 10);
+            let (decided, shape_before) = (decisions.clone(), shape.clone());
+            let blob = TreeDesign { policy, filter, space_bound, block_bytes, decisions: decided, shape: shape_before }
+                .encode();
             let again = TreeDesign::decode(&blob).expect(specification);
             assert_eq!((again.policy.to_string(), &again.shape), (specification.to_owned(), &shape));
             assert_eq!((again.filter, again.space_bound.map(|bound| bound.most())), (filter, space));
-            assert_eq!(again.decisions, decisions);
+            assert_eq!((&again.decisions, again.block_bytes), (&decisions, block_bytes));
             assert_eq!(again.encode(), blob);
         }
     }
@@ -151,5 +177,13 @@ mod tests {
         damaged(decode(1, &format!("policy leveling:T=10\n{shape}")));
         damaged(decode(1, "leveling:T=10"));
         assert!(decode(1, &format!("policy leveling:T=10\n+later 3\nfilter none\n{shape}")).is_ok());
+        let with_blocks =
+            |words: &str| decode(1, &format!("policy auto:leveling:T=10\nfilter none\n+blocks {words}\n{shape}"));
+        for words in ["0", "63", "16777217", "-4096", "4096 B", "many", "", " 4096"] {
+            damaged(with_blocks(words));
+        }
+        for bytes in [64, 8192, 16 << 20] {
+            assert_eq!(with_blocks(&bytes.to_string()).expect("a size").block_bytes, Some(bytes));
+        }
     }
 }

@@ -78,6 +78,7 @@ impl Stats {
             decisions: engine.controller.as_ref().map_or_else(Vec::new, |controller| controller.decisions()),
             searching_design: engine.controller.as_ref().is_some_and(|controller| controller.is_searching()),
             memtable_capacity_bytes: engine.commits.memtable_bytes(),
+            block_bytes: engine.scheduler.block_bytes() as u64,
             memtables: state
                 .memtables()
                 .map(|memtable| MemtableStats {

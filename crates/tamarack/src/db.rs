@@ -419,9 +419,10 @@ impl Db {
     ///
     /// [`Db::estimate_reshape`] predicts the cost of either.
     ///
-    /// With `auto`, the navigator goes on from the present policy: it changes policy, memtables and
-    /// filters as the workload changes, until another policy is given. That one keeps the memtables
-    /// and filters that were chosen.
+    /// With `auto`, the navigator goes on from the present policy: it changes policy, memtables,
+    /// filters and the size of blocks as the workload changes, until another policy is given. That
+    /// one keeps the memtables and filters that were chosen; new tables get blocks of
+    /// [`AdvancedOptions::block_bytes`](crate::AdvancedOptions::block_bytes) again.
     ///
     /// ```
     /// # let env = tamarack_env::MemoryEnv::new(1);

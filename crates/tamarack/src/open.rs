@@ -522,6 +522,7 @@ fn start_controller(engine: &mut Engine, options: &Resolved) -> Result<()> {
     let settings = ControllerSettings {
         calibrated: calibrated(&*engine.env, &engine.dir),
         block_bytes: options.block_bytes as u64,
+        is_block_given: options.is_block_given,
         space_bound: options.space_bound,
         memtable_bytes_max: options.usual_memtable_bytes_max(),
         is_memtable_given: options.is_memtable_given,
@@ -582,10 +583,8 @@ fn with_kept_design(dir: &Path, options: &Resolved, version: &Version) -> Result
         let Kept { memtable_bytes, filter, space_bound } = options.keeps;
         // What the navigator has chosen stays, whatever would follow from the budget, if it fits
         // that.
-        let is_auto = |policy: &Policy| matches!(policy, Policy::Auto(_));
-        let is_chosen = is_auto(&stored.policy)
+        let is_chosen = stays_automatic(&stored, &options)
             && !stored.decisions.is_empty()
-            && options.policy.as_deref().is_none_or(is_auto)
             && !options.is_memtable_given
             && stored.shape.buffer().0 <= options.usual_memtable_bytes_max();
         if memtable_bytes || is_chosen {
@@ -599,6 +598,12 @@ fn with_kept_design(dir: &Path, options: &Resolved, version: &Version) -> Result
         }
     }
     Ok(options)
+}
+
+/// True if the tree's policy is automatic, and stays so.
+fn stays_automatic(stored: &TreeDesign, options: &Resolved) -> bool {
+    let is_auto = |policy: &Policy| matches!(policy, Policy::Auto(_));
+    is_auto(&stored.policy) && options.policy.as_deref().is_none_or(is_auto)
 }
 
 /// The design of the tree, if it has one; an error if its runs do not fit its shape.
@@ -624,6 +629,9 @@ fn settle_shape(
         (None, Some(design)) => &design.policy,
         (None, None) => &Auto::new().into(),
     };
+    // What the navigator has chosen stays, unless somebody else chooses now.
+    let keeps_blocks = |stored: &&TreeDesign| stays_automatic(stored, options) && !options.is_block_given;
+    let block_bytes = stored.as_ref().filter(keeps_blocks).and_then(|stored| stored.block_bytes);
     let decisions = stored.as_ref().map_or_else(Vec::new, |design| design.decisions.clone());
     let policy = Arc::new(begun(wanted, stored.as_ref().map(|design| &*design.policy)));
     let occupancy = tree.occupancy();
@@ -632,7 +640,7 @@ fn settle_shape(
     let kept = stored.filter(|design| design.policy == policy && design.shape.buffer() == wanted.buffer());
     let shape = kept.as_ref().map_or(wanted, |design| design.shape.clone());
     let (filter, space_bound) = (options.filter, options.space_bound);
-    let design = TreeDesign { policy, filter, space_bound, decisions, shape: shape.clone() };
+    let design = TreeDesign { policy, filter, space_bound, block_bytes, decisions, shape: shape.clone() };
     let blob = design.encode();
     if tree.shape() == Some(&blob) {
         return Ok((version, shape));

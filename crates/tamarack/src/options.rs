@@ -25,6 +25,7 @@ use tamarack_model::policy::{self, Policy};
 use crate::error::{Error, Result};
 use crate::events::Listener;
 use crate::format::block::Compression;
+use crate::format::shape::BLOCK_BYTES;
 use crate::memory::Budget;
 use crate::operator::{MergeOperator, NAME_BYTES_MAX};
 use crate::redesign::keeps_digests;
@@ -43,7 +44,7 @@ pub const MEMORY_BYTES_MIN: u64 = 1 << 20;
 
 /// Maximum size of a block, in bytes: lookups read whole blocks, and compactions keep several in
 /// memory for each input.
-const BLOCK_BYTES_MAX: usize = 16 << 20;
+const BLOCK_BYTES_MAX: usize = *BLOCK_BYTES.end() as usize;
 
 /// Default filter: a low false positive rate for little memory, and one cache line per probe.
 const DEFAULT_FILTER: &str = "blocked:bits=10,allocation=monkey";
@@ -215,9 +216,11 @@ options! {
         /// stall. More of them absorb longer bursts of writes and take memory.
         immutable_memtables_max(count: usize) -> usize, default "3", range "at least 1";
 
-        /// Size of a block with its trailer, in bytes, before compression. Larger blocks compress
-        /// better and need a smaller index, but each lookup reads a whole block.
-        block_bytes(bytes: usize) -> usize, default "4096", range "at least 64, at most 16 MiB";
+        /// Size of a block of new tables with its trailer, in bytes, before compression. Larger
+        /// blocks compress better and need a smaller index, but each lookup reads a whole block.
+        /// Existing tables keep their blocks until compactions rewrite them. With the policy
+        /// `auto`, the navigator may choose other sizes, up to 32 KiB, unless this option is set.
+        block_bytes(bytes: usize) -> usize, default "4096, until the policy `auto` chooses another size", range "at least 64, at most 16 MiB";
 
         /// Size of a table file, in bytes; a run continues in another table beyond it. A compaction
         /// needs temporary space of about one table per input: smaller tables need less of it, but
@@ -254,8 +257,9 @@ options! {
         /// With `auto`, the navigator chooses, and goes on choosing: it counts lookups, scans and
         /// writes, and when another design is predicted to save more time than the change to it
         /// takes, it changes policy, size of memtables (unless
-        /// [`AdvancedOptions::memtable_bytes`] is set) and filters (unless
-        /// [`AdvancedOptions::filter`] is). It begins with the policy that the database has,
+        /// [`AdvancedOptions::memtable_bytes`] is set), filters (unless
+        /// [`AdvancedOptions::filter`] is) and size of blocks (unless
+        /// [`AdvancedOptions::block_bytes`] is). It begins with the policy that the database has,
         /// `leveling:T=5,first=4` in a new one. The policy in use is what follows `auto:` in
         /// [`crate::Stats::policy`], and [`crate::Db::design_history`] says why.
         ///
@@ -453,6 +457,7 @@ impl Options {
             immutable_memtables_max,
             late_memtables_max: advanced.late_memtables_max.unwrap_or(LATE_MEMTABLES_MAX),
             block_bytes: advanced.block_bytes.unwrap_or(4096),
+            is_block_given: advanced.block_bytes.is_some(),
             table_bytes: advanced.table_bytes,
             compaction_rate: advanced.compaction_bytes_per_second,
             space_bound,
@@ -551,6 +556,8 @@ pub(crate) struct Resolved {
     /// Memory of all memtables at which writes stall, in bytes.
     pub(crate) memtables_memory_max: u64,
     pub(crate) block_bytes: usize,
+    /// True if the options say how large blocks are.
+    pub(crate) is_block_given: bool,
     pub(crate) table_bytes: Option<u64>,
     pub(crate) compaction_rate: Option<u64>,
     pub(crate) space_bound: Option<SpaceBound>,

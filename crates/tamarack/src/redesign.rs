@@ -1,8 +1,8 @@
 //! [`Redesign`]: changes of the design of a tree in use, for users and for the
 //! [controller](crate::controller).
 //!
-//! The shape, the memtables' size, and what is reserved for them change together, one change at a
-//! time; each is one durable edit.
+//! The shape, the sizes of memtables and blocks, and what is reserved for memtables change
+//! together, one change at a time; each is one durable edit.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tamarack_model::Bytes;
 use tamarack_model::filter::FilterChoice;
 use tamarack_model::policy::{Auto, Policy};
 
-use crate::compaction::Scheduler;
+use crate::compaction::{DesignChange, Scheduler};
 use crate::error::Result;
 use crate::memory::Account;
 use crate::mistake::{self, Mistake};
@@ -42,6 +42,8 @@ pub(crate) struct Chosen {
     pub(crate) policy: Policy,
     pub(crate) memtable_bytes: u64,
     pub(crate) filter: FilterChoice,
+    /// The size of blocks of new tables.
+    pub(crate) block_bytes: usize,
 }
 
 impl fmt::Display for Chosen {
@@ -66,13 +68,18 @@ impl Redesign {
     }
 
     /// Changes the policy; an automatic one that has chosen nothing begins with the present one.
+    /// With any other policy, new tables have blocks of the options' size again.
     ///
     /// # Errors
-    /// As [`Scheduler::set_policy`].
+    /// As [`Scheduler::set_design`].
     pub(crate) fn set_policy(&self, policy: &Policy) -> Result<()> {
         let _changing = self.changing.lock();
         let policy = begun(policy, Some(&self.scheduler.shape().0));
-        self.set_memtable_bytes(self.scheduler.set_policy(Arc::new(policy), None, None)?.buffer().0);
+        let block_bytes = matches!(policy, Policy::Auto(_)).then(|| self.scheduler.block_bytes());
+        let policy = Arc::new(policy);
+        let shape =
+            self.scheduler.set_design(DesignChange { policy, memtable_bytes: None, block_bytes, decision: None })?;
+        self.set_memtable_bytes(shape.buffer().0);
         Ok(())
     }
 
@@ -81,7 +88,7 @@ impl Redesign {
     /// if the tree has not the first design any more, because a user has changed it.
     ///
     /// # Errors
-    /// As [`Scheduler::set_policy`] and [`Scheduler::set_filter`]. The policy may have changed
+    /// As [`Scheduler::set_design`] and [`Scheduler::set_filter`]. The policy may have changed
     /// then, and the filters not; the decision is recorded with the policy.
     pub(crate) fn choose(&self, from: &Chosen, to: &Chosen, decision: &str) -> Result<bool> {
         let _changing = self.changing.lock();
@@ -96,18 +103,26 @@ impl Redesign {
         let (policy, shape) = self.scheduler.shape();
         let Policy::Auto(auto) = &*policy else { return None };
         let policy = auto.chosen().expect("a tree's automatic policy has chosen one").clone();
-        Some(Chosen { policy, memtable_bytes: shape.buffer().0, filter: self.scheduler.filters().chosen() })
+        let (filter, block_bytes) = (self.scheduler.filters().chosen(), self.scheduler.block_bytes());
+        Some(Chosen { policy, memtable_bytes: shape.buffer().0, filter, block_bytes })
     }
 
     fn change(&self, from: &Chosen, to: &Chosen, decision: &str) -> Result<()> {
         let mut decision = Some(decision);
-        if (&to.policy, to.memtable_bytes) != (&from.policy, from.memtable_bytes) {
+        let has_other_blocks = to.block_bytes != from.block_bytes;
+        if has_other_blocks || (&to.policy, to.memtable_bytes) != (&from.policy, from.memtable_bytes) {
             if mistake::is_planted(Mistake::MemtableResizedEarly) {
                 self.set_memtable_bytes(to.memtable_bytes);
             }
             let policy = Arc::new(Auto::beginning_with(&to.policy).into());
-            let shape = self.scheduler.set_policy(policy, Some(to.memtable_bytes), decision.take())?;
+            let (memtable_bytes, block_bytes) = (Some(to.memtable_bytes), Some(to.block_bytes));
+            let change = DesignChange { policy, memtable_bytes, block_bytes, decision: decision.take() };
+            let shape = self.scheduler.set_design(change)?;
             self.set_memtable_bytes(shape.buffer().0);
+            if has_other_blocks {
+                // Or a tree that is only read would gain nothing. It leaves nothing to reshape.
+                self.scheduler.request_rewrite();
+            }
             self.scheduler.request_reshape();
         }
         if to.filter != from.filter {

@@ -224,13 +224,15 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
     output.line(&tree_at_the_end(&stats))?;
     for change in stats.decisions.iter().filter(|decision| decision.is_change) {
         output.line(&format!(
-            "\ndesign changed: {}, {}, memtables of {}\nto {}, {}, memtables of {}\n{}",
+            "\ndesign changed: {}, {}, memtables of {}, blocks of {}\nto {}, {}, memtables of {}, blocks of {}\n{}",
             change.policy_before,
             change.filter_before,
             show_bytes(change.memtable_bytes_before),
+            show_bytes(change.block_bytes_before),
             change.policy,
             change.filter,
             show_bytes(change.memtable_bytes),
+            show_bytes(change.block_bytes),
             change.reason
         ))?;
     }

@@ -16,10 +16,10 @@ pub(super) const SUBCOMMAND: Subcommand = Subcommand {
     name: "explain",
     summary: "Show the design of a database, and the decisions that led to it",
     help: "\
-Shows the policy, the size of memtables and the runs, and the last changes that the
-navigator has made, the latest one last: the design before and after, the operations
-that it followed from, the predicted mean time of an operation with either, and what
-the change was expected to take. They are stored with the design.
+Shows the policy, the sizes of memtables and of the blocks of new tables, the runs, and
+the last changes that the navigator has made, the latest one last: the design before and
+after, the operations that it followed from, the predicted mean time of an operation
+with either, and what the change was expected to take. They are stored with the design.
 
 The navigator changes the design of a database whose policy is `auto`, which is that
 of a new one: `tamarack reshape DB --policy auto` lets it, and any other policy ends
@@ -44,6 +44,7 @@ fn run(matches: &clap::ArgMatches, output: &mut Output<'_>) -> Result<Outcome, F
         ("policy", stats.policy.clone().into()),
         ("is_automatic", is_automatic(&stats).into()),
         ("memtable_bytes", stats.memtable_capacity_bytes.into()),
+        ("block_bytes", stats.block_bytes.into()),
         ("decisions", Value::Array(history.iter().cloned().map(Value::String).collect())),
     ]);
     output.result(Some(&for_people(&stats, &history)), members)?;
@@ -61,6 +62,7 @@ fn for_people(stats: &Stats, history: &[String]) -> String {
     let mut lines = vec![
         format!("policy     {} ({who})", stats.policy),
         format!("memtables  {}", show_bytes(stats.memtable_capacity_bytes)),
+        format!("blocks     {}", show_bytes(stats.block_bytes)),
         format!("tree       {} in {}", show_bytes(bytes), plural(runs.len() as u64, "run")),
     ];
     if history.is_empty() {

@@ -271,6 +271,11 @@ impl Agenda {
         self.requests.make(scope)
     }
 
+    /// Withdraws a request for which no compaction has begun.
+    pub fn withdraw(&mut self, request: RequestId) {
+        self.requests.withdraw(request);
+    }
+
     /// Returns true if no compaction has begun for this request, so that it also serves a later
     /// request of the same scope.
     pub fn is_waiting(&self, request: RequestId) -> bool {

@@ -88,6 +88,10 @@ impl Requests {
         self.open.retain(|request| request.id != id);
     }
 
+    pub(super) fn withdraw(&mut self, id: RequestId) {
+        self.open.retain(|request| request.id != id || request.has_begun);
+    }
+
     pub(super) fn is_waiting(&self, id: RequestId) -> bool {
         self.open.iter().any(|request| request.id == id && !request.has_begun)
     }

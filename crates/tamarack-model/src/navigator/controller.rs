@@ -40,7 +40,10 @@
 //!
 //! **Costs of a change** are what the reshape writes, simulated from the runs that are there, and
 //! reading all digests once for other filters. A policy with more runs needs no reshape: it is free
-//! to go to, and not free to come back from.
+//! to go to, and not free to come back from. Another size of blocks costs a rewrite of all data,
+//! which is what carries it out: tables keep the blocks that they were built with, and without the
+//! rewrite a tree that is only read would never gain anything. The rewrite leaves one run, so
+//! nothing is left for a reshape.
 //!
 //! Pure functions of numbers, like all of the navigator. Tests: `tests/suite/controller.rs`.
 
@@ -290,6 +293,8 @@ pub struct Present<'a> {
     pub policy: &'a Policy,
     /// The filters.
     pub filter: FilterChoice,
+    /// Bytes of a data block of new tables, at least 1.
+    pub block_bytes: u64,
     /// The shape.
     pub shape: &'a Shape,
     /// The runs.
@@ -394,13 +399,14 @@ fn decide_for(
     if request.memtables(present.shape.buffer()) > request.limits.memtables_max {
         return Some(Err(Impossible::Memory { least: f64::INFINITY }));
     }
-    let found = match union::find_while(request, goes_on)? {
+    let found = match union::find_beside(request, present.block_bytes, goes_on)? {
         Ok(found) => found,
         Err(impossible) => return Some(Err(impossible)),
     };
-    let before = union::price(request, present.policy, present.shape.buffer(), present.filter);
+    let with_present_blocks = &Request { block_bytes: present.block_bytes, ..*request };
+    let with = |filter| union::price(with_present_blocks, present.policy, present.shape.buffer(), filter);
     // Filters alone are the cheapest change.
-    let refiltered = union::price(request, present.policy, present.shape.buffer(), found.best.filter);
+    let (before, refiltered) = (with(present.filter), with(found.best.filter));
     let candidates = [found.best, refiltered].into_iter().chain(found.others);
     let saved = |design: &PricedDesign| 1.0 - design.seconds_per_op / before.seconds_per_op;
     let mut saves = false;
@@ -438,14 +444,17 @@ struct PricedChange {
 fn way_back_seconds(request: &Request, before: &PricedDesign, after: &PricedDesign, present: &Present<'_>) -> f64 {
     let tree = loaded(&after.policy, after.buffer, present.occupancy.bytes());
     let (shape, occupancy) = (tree.shape(), tree.occupancy());
-    let changed = Present { policy: &after.policy, filter: after.filter, shape, occupancy };
+    let PricedDesign { policy, filter, block_bytes, .. } = after;
+    let changed = Present { policy, filter: *filter, block_bytes: *block_bytes, shape, occupancy };
     change_seconds(request, after, before, &changed)
 }
 
 /// Seconds of a change from one design to another.
 fn change_seconds(request: &Request, before: &PricedDesign, after: &PricedDesign, present: &Present<'_>) -> f64 {
     let data = present.occupancy.bytes();
-    let reshaped = if after.policy == before.policy && after.buffer == before.buffer {
+    let reshaped = if after.block_bytes != before.block_bytes {
+        data
+    } else if after.policy == before.policy && after.buffer == before.buffer {
         Bytes::ZERO
     } else {
         let shape = after.policy.shape(data, after.buffer);

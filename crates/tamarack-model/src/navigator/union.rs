@@ -307,7 +307,18 @@ pub fn find(request: &Request) -> Result<Answer, Impossible> {
 /// # Panics
 /// As [`find`].
 pub fn find_while(request: &Request, goes_on: &dyn Fn() -> bool) -> Option<Result<Answer, Impossible>> {
-    UnionSearch::explored(request, goes_on)?.answer(goes_on)
+    UnionSearch::explored(request, goes_on)?.answer(None, goes_on)
+}
+
+/// [`find_while`] for a tree in use that has blocks of `block_bytes`: the other designs of the
+/// answer include the best with blocks of this size, of each kind of policy. A change to one of
+/// them need not rewrite all data.
+pub(super) fn find_beside(
+    request: &Request,
+    block_bytes: u64,
+    goes_on: &dyn Fn() -> bool,
+) -> Option<Result<Answer, Impossible>> {
+    UnionSearch::explored(request, goes_on)?.answer(Some(block_bytes), goes_on)
 }
 
 /// [`find`], with all designs that it compares.
@@ -316,7 +327,7 @@ pub fn find_while(request: &Request, goes_on: &dyn Fn() -> bool) -> Option<Resul
 /// As [`find`].
 pub fn explore(request: &Request) -> Exploration {
     let search = UnionSearch::explored(request, &|| true).expect("it was not given up");
-    let answer = search.answer(&|| true).expect("it was not given up");
+    let answer = search.answer(None, &|| true).expect("it was not given up");
     Exploration { answer, compared: search.found }
 }
 
@@ -568,8 +579,9 @@ impl<'a> UnionSearch<'a> {
         self.found.sort_by(|a, b| a.seconds_per_op.total_cmp(&b.seconds_per_op));
     }
 
-    /// The answer; `None` if `goes_on` returned false.
-    fn answer(&self, goes_on: &dyn Fn() -> bool) -> Option<Result<Answer, Impossible>> {
+    /// The answer; `None` if `goes_on` returned false. Designs with blocks of `blocks_present`
+    /// count as another kind of their policy.
+    fn answer(&self, blocks_present: Option<u64>, goes_on: &dyn Fn() -> bool) -> Option<Result<Answer, Impossible>> {
         if self.found.is_empty() {
             return Some(Err(Impossible::Memory { least: self.least_memory }));
         }
@@ -593,7 +605,9 @@ impl<'a> UnionSearch<'a> {
         // And the first of each other kind of policy, unless it is far from the best.
         let best = full.iter().map(|found| found.seconds_per_op).reduce(f64::min);
         let time_max = best.map_or(f64::INFINITY, |best| OTHER_TIME_MAX * best);
-        let kind = |design: &PricedDesign| std::mem::discriminant(&design.policy);
+        let kind = |design: &PricedDesign| {
+            (std::mem::discriminant(&design.policy), Some(design.block_bytes) == blocks_present)
+        };
         let mut kinds: Vec<_> = full.iter().map(kind).collect();
         for found in kept.iter().take_while(|found| found.seconds_per_op <= time_max) {
             if !kinds.contains(&kind(found)) {

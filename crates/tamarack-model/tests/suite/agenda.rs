@@ -188,6 +188,25 @@ fn requests_are_told_apart() {
     assert!(stage.agenda.is_at_rest());
 }
 
+/// A request that is withdrawn before its compaction begins leaves the others as they were; one
+/// whose compaction has begun goes on.
+#[test]
+fn only_waiting_requests_are_withdrawn() {
+    let mut stage = Stage::new("level 1: r4 1, r3 1; level 2: r2 4");
+    let [first, second, third] = [Scope::All, Scope::Range, Scope::All].map(|scope| stage.agenda.request(scope));
+    stage.begin();
+    stage.agenda.withdraw(first);
+    assert!(!stage.agenda.is_served(first), "it has begun");
+    stage.agenda.withdraw(second);
+    assert!(stage.agenda.is_served(second) && stage.agenda.is_waiting(third), "{}", stage.agenda);
+    stage.end(0, 5);
+    stage.agenda.ended(2, Some(first));
+    assert!(matches!(stage.next(), Next::Compact { request, .. } if request == Some(third)));
+    stage.agenda.withdraw(third);
+    assert_eq!(stage.next(), Next::Nothing);
+    assert!(stage.agenda.is_at_rest(), "{}", stage.agenda);
+}
+
 /// A request for an empty tree is served at once, with no compaction.
 #[test]
 fn a_request_for_an_empty_tree_is_served() {

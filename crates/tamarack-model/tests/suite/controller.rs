@@ -259,11 +259,23 @@ fn decided_with(
     request: &Request,
     operations: Operations,
 ) -> Decision {
+    decided_beside((buffer, 4096), specification, filter, request, operations)
+}
+
+/// The same of a tree with memtables and blocks of these sizes.
+fn decided_beside(
+    (buffer, block_bytes): (Bytes, u64),
+    specification: &str,
+    filter: &str,
+    request: &Request,
+    operations: Operations,
+) -> Decision {
     let parsed: Policy = policy::parse(specification).expect(specification);
     let tree = loaded(&parsed, buffer, Bytes(ENTRIES * ENTRY_BYTES));
     let present = Present {
         policy: &parsed,
         filter: filter.parse().expect(filter),
+        block_bytes,
         shape: tree.shape(),
         occupancy: tree.occupancy(),
     };
@@ -322,7 +334,8 @@ fn changes_for_a_mix_that_passes_pay_for_the_way_back() {
     let parsed: Policy = policy::parse("tiering:T=10").expect("a policy");
     let tree = loaded(&parsed, Bytes(1 << 20), Bytes(ENTRIES * ENTRY_BYTES));
     let filter = FILTER.parse().expect("a filter");
-    let present = Present { policy: &parsed, filter, shape: tree.shape(), occupancy: tree.occupancy() };
+    let present =
+        Present { policy: &parsed, filter, block_bytes: 4096, shape: tree.shape(), occupancy: tree.occupancy() };
     let request = Request { limits: Limits { buffer: Some(Bytes(1 << 20)), ..request().limits }, ..request() };
     let mut monitor = Monitor::default();
     let mut phase = |of: &dyn Fn(f64) -> Operations, number: u64| {
@@ -349,7 +362,8 @@ fn changes_for_mixes_that_alternate() {
     let filter = FILTER.parse().expect("a filter");
     let limits = Limits { buffer: Some(buffer), filter: Some(filter), ..request().limits };
     let request = Request { entries, memory: Bytes(64 << 20), limits, ..request() };
-    let present = Present { policy: &parsed, filter, shape: tree.shape(), occupancy: tree.occupancy() };
+    let present =
+        Present { policy: &parsed, filter, block_bytes: 4096, shape: tree.shape(), occupancy: tree.occupancy() };
     let mut monitor = Monitor::default();
     let mut after_pairs = |number: u64| {
         for _ in 0..number {
@@ -369,13 +383,69 @@ fn changes_for_mixes_that_alternate() {
     assert!(monitor.outlook().expected < first.expected, "the phase alone repays no more than the first one did");
 }
 
+/// Where indexes take the memory that filters need, larger blocks are chosen. The change is charged
+/// with writing all data, is made once the phase has lasted for that, and is not undone.
+#[test]
+fn blocks_grow_where_indexes_crowd_out_filters() {
+    const LARGEST: u64 = 32 << 10;
+    let buffer = Bytes(64 << 10);
+    // The indexes of 4 KiB blocks take half of it.
+    let limits = Limits { buffer: Some(buffer), block_bytes_max: LARGEST, memtables_kept: 3.0, ..request().limits };
+    let request = Request { memory: Bytes(1000 << 10), limits, ..request() };
+    let filter = "blocked:bits=3,allocation=monkey";
+    let of = |number: f64, request: &Request| {
+        decided_beside((buffer, 4096), "leveling:T=10", filter, request, lookups(number, 0.0))
+    };
+    let many = of(1e8, &request);
+    let Decision { before, after, change_seconds, .. } = &many;
+    println!(
+        "{} instead of {} µs: {}, {:?}",
+        after.seconds_per_op * 1e6,
+        before.seconds_per_op * 1e6,
+        after.policy,
+        after.variant()
+    );
+    assert!(many.is_change && (4097..=LARGEST).contains(&after.block_bytes), "{many:?}");
+    assert!(after.split.indexes < before.split.indexes / 1.5 && after.split.filters > before.split.filters, "{many:?}");
+    let rewrite_seconds = request.device.copy_seconds(Bytes(ENTRIES * ENTRY_BYTES), ENTRY_BYTES as f64);
+    assert!(*change_seconds >= rewrite_seconds, "{change_seconds} s, and all data takes {rewrite_seconds} s");
+    let repaid = change_seconds / (before.seconds_per_op - after.seconds_per_op);
+    let few = of(repaid / 2.0, &request);
+    assert!(!few.is_change || few.after.block_bytes == 4096, "{few:?}");
+    // Given blocks stay.
+    let given = Request { limits: Limits { block_bytes_max: 0, ..request.limits }, ..request };
+    let without = of(1e8, &given);
+    assert_eq!(without.after.block_bytes, 4096);
+    assert!(without.after.seconds_per_op > after.seconds_per_op, "{without:?}");
+    // The way back to smaller blocks is as long, and does not pay where these were chosen.
+    let again = (after.buffer, after.block_bytes);
+    let (policy, filter) = (after.policy.to_string(), &after.filter_specification);
+    let kept = decided_beside(again, &policy, filter, &request, lookups(1e8, 0.0));
+    assert_eq!((kept.before.block_bytes, kept.is_change), (after.block_bytes, false), "{kept:?}");
+}
+
+/// A change of policy that is free is not kept from a tree because larger blocks would be still
+/// better, and would have to be paid for.
+#[test]
+fn designs_with_the_present_blocks_are_weighed_as_well() {
+    let limits = Limits { block_bytes_max: 32 << 10, memtables_kept: 3.0, ..request().limits };
+    for memory in [Bytes(1300 << 10), Bytes(3 << 19), Bytes(2 << 20), Bytes(16 << 20)] {
+        let request = Request { memory, limits, ..request() };
+        let decision =
+            decided_beside((Bytes(64 << 10), 4096), "leveling:T=2", "bloom:bits=4", &request, updates(30_000.0));
+        println!("{memory}: {} {:?} {}", decision.after.policy, decision.after.variant(), decision.change_seconds);
+        assert!(decision.is_change && decision.after.block_bytes == 4096, "{memory}: {decision:?}");
+    }
+}
+
 /// A search ends when it is told to.
 #[test]
 fn searches_end_when_told() {
     let parsed: Policy = policy::parse("tiering:T=10").expect("a policy");
     let tree = loaded(&parsed, Bytes(1 << 20), Bytes(ENTRIES * ENTRY_BYTES));
     let filter = FILTER.parse().expect("a filter");
-    let present = Present { policy: &parsed, filter, shape: tree.shape(), occupancy: tree.occupancy() };
+    let present =
+        Present { policy: &parsed, filter, block_bytes: 4096, shape: tree.shape(), occupancy: tree.occupancy() };
     let monitor = seen(&[updates(1e6)]);
     let asked = std::cell::Cell::new(0);
     let goes_on = || {

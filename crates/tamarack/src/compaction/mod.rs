@@ -49,5 +49,5 @@ mod workers;
 pub use edits::reshaped;
 pub use filter_worker::FilterWorker;
 pub use output::{CompactionOutput, OutputContext, OutputSettings};
-pub use scheduler::{ReshapeEstimate, Scheduler, SchedulerParts, SchedulerSettings};
+pub use scheduler::{DesignChange, ReshapeEstimate, Scheduler, SchedulerParts, SchedulerSettings};
 pub use workers::WorkerGroup;

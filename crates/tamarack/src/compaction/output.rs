@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tamarack_env::Env;
-use tamarack_env::sync::atomic::{AtomicBool, Ordering};
+use tamarack_env::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::cache::BlockCache;
 use crate::entry::{Entry, Sequence};
@@ -33,7 +33,7 @@ pub struct OutputSettings {
     pub dir: PathBuf,
     /// Id of the database.
     pub database: u64,
-    /// Size of a block, in bytes.
+    /// Size of a block, in bytes, until another is chosen.
     pub block_bytes: usize,
     /// Compression of blocks; while disk space is low, that of the inputs if it is stronger.
     pub compression: Compression,
@@ -53,6 +53,8 @@ pub struct OutputContext {
     reserve: Arc<Reserve>,
     /// Whether new tables store the digests of their keys.
     digests: AtomicBool,
+    /// Size of a block of new tables, in bytes.
+    block_bytes: AtomicUsize,
 }
 
 /// Output tables of one job.
@@ -91,8 +93,8 @@ impl OutputContext {
         tables: Arc<TableFiles>,
         reserve: Arc<Reserve>,
     ) -> Self {
-        let digests = AtomicBool::new(settings.digests);
-        Self { settings, env, manifest, tables, reserve, digests }
+        let (digests, block_bytes) = (AtomicBool::new(settings.digests), AtomicUsize::new(settings.block_bytes));
+        Self { settings, env, manifest, tables, reserve, digests, block_bytes }
     }
 
     /// The memory account that outputs are charged to.
@@ -108,6 +110,21 @@ impl OutputContext {
     /// Sets whether tables that begin from now on store the digests of their keys.
     pub fn keep_digests(&self, keep: bool) {
         self.digests.store(keep, Ordering::Relaxed);
+    }
+
+    /// The size of a block of tables that begin from now on, in bytes.
+    pub fn block_bytes(&self) -> usize {
+        self.block_bytes.load(Ordering::Relaxed)
+    }
+
+    /// The same as the options have it.
+    pub fn block_bytes_of_options(&self) -> usize {
+        self.settings.block_bytes
+    }
+
+    /// Sets the size of a block of tables that begin from now on. Existing tables keep theirs.
+    pub fn set_block_bytes(&self, block_bytes: usize) {
+        self.block_bytes.store(block_bytes, Ordering::Relaxed);
     }
 
     /// Queries the free disk space, and returns true if it is low, or would be with `bytes` less.
@@ -163,7 +180,7 @@ impl OutputContext {
             database: self.settings.database,
             id,
             created_after: self.manifest.version().edit_number(),
-            block_bytes: self.settings.block_bytes,
+            block_bytes: self.block_bytes(),
             compression,
             filter,
             digests: self.digests.load(Ordering::Relaxed),

@@ -44,6 +44,8 @@ pub(super) struct Schedule {
     counted: Option<Counted>,
     /// Bytes by which a compaction was late when writers were last paced.
     pub(super) late: Bytes,
+    /// The request for a rewrite of all tables that nobody waits for; it may be served.
+    pub(super) rewrite: Option<RequestId>,
     /// When something was last due or in progress: what the tree's rest is measured from.
     pub(super) busy_at: Duration,
 }
@@ -103,6 +105,7 @@ impl Schedule {
             space_of: None,
             counted: None,
             late: Bytes::ZERO,
+            rewrite: None,
             busy_at: now,
         }
     }
@@ -141,6 +144,26 @@ impl Schedule {
         let request = agenda.request(scope);
         requested.push((request, range));
         request
+    }
+
+    /// Requests a rewrite of all tables that nobody waits for.
+    pub(super) fn request_rewrite(&mut self) {
+        self.rewrite = Some(self.request(KeyRange::ALL));
+    }
+
+    /// Returns true until the requested rewrite has ended.
+    pub(super) fn is_rewriting(&self) -> bool {
+        self.rewrite.is_some_and(|request| !self.agenda.is_served(request))
+    }
+
+    /// Withdraws this request if it is for the rewrite, which is then left to later compactions.
+    /// Returns false, and does nothing, if it is another.
+    pub(super) fn withdraw_rewrite(&mut self, request: Option<RequestId>) -> bool {
+        let is_rewrite = request.is_some() && request == self.rewrite;
+        if is_rewrite {
+            self.rewrite.take().into_iter().for_each(|request| self.agenda.withdraw(request));
+        }
+        is_rewrite
     }
 
     /// Returns the range of a request that is not served.

@@ -38,6 +38,9 @@ const DEPTH_SECONDS: f64 = 4e-3;
 /// The most reads of a depth in a round.
 const READS_MAX: u64 = 256;
 
+/// The least part of a block read's time that is not that of its bytes.
+const LATENCY_PART_MIN: f64 = 0.1;
+
 /// Sampled lookups that have to have read blocks before their latency says what a read takes.
 const SAMPLES_MIN: u64 = 50;
 
@@ -107,13 +110,16 @@ impl ReadTimes {
 }
 
 /// The device with the latency of block reads as lookups have it, if enough of them were timed.
-pub(super) fn with_sampled_reads(device: Device, lookups: &LookupCounters) -> Device {
+/// They read blocks of `block_bytes`.
+pub(super) fn with_sampled_reads(device: Device, lookups: &LookupCounters, block_bytes: usize) -> Device {
     let latencies = lookups.latencies();
     let [read, cached] = [LatencyKind::FoundByReads, LatencyKind::FoundInMemory].map(|kind| latencies.of(kind));
     if read.samples() < SAMPLES_MIN {
         return device;
     }
-    let read_seconds = read.percentile_ns(500).saturating_sub(cached.percentile_ns(500)).max(1000) as f64 / 1e9;
+    let block_seconds = read.percentile_ns(500).saturating_sub(cached.percentile_ns(500)).max(1000) as f64 / 1e9;
+    let others = block_bytes.saturating_sub(RANDOM_READ_BYTES) as f64 / device.read_bytes_per_second;
+    let read_seconds = (block_seconds - others).max(LATENCY_PART_MIN * block_seconds);
     let factor = device.read_seconds / read_seconds;
     Device { read_seconds, reads_per_second: device.reads_per_second.map(|rate| rate * factor), ..device }
 }

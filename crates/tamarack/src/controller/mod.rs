@@ -10,10 +10,11 @@
 //! ```
 //!
 //! Everything that is decided is decided by [`tamarack_model::navigator::controller`], from
-//! numbers; here they are collected, and the decision is carried out: one edit for policy and
-//! memtables, one for filters, and a reshape in the background. A change is not begun while the one
-//! before is still being carried out, nor during a write stall, nor while disk space is low or
-//! compactions are paused.
+//! numbers; here they are collected, and the decision is carried out: one edit for policy,
+//! memtables and blocks, one for filters, and in the background a reshape, or a rewrite of all
+//! tables where they are to have other blocks. A change is not begun while the one before is still
+//! being carried out, nor during a write stall, nor while disk space is low or compactions are
+//! paused.
 //!
 //! The worker sleeps for a second while there are operations, and up to a minute while there are
 //! none. What begins then wakes it: a sampled lookup or seek, which is one of 64, and a full
@@ -83,6 +84,9 @@ const SEARCHES_SHARE: u32 = 19;
 /// The most memtables that the data may be divided into for a search: simulating more takes long.
 const MEMTABLES_MAX: u64 = 1 << 16;
 
+/// The largest blocks that are chosen, as by `tamarack design`.
+const BLOCK_BYTES_MAX: u64 = 32 << 10;
+
 /// What [`Account::set_memtable_bytes`] reserves, in memtables.
 const MEMTABLES_KEPT: f64 = 3.0;
 
@@ -111,8 +115,10 @@ pub(crate) struct ControllerParts {
 pub(crate) struct ControllerSettings {
     /// The figures of the machine, if somebody had them measured.
     pub(crate) calibrated: Option<Device>,
-    /// The size of blocks in bytes.
+    /// The size of blocks in bytes as the options have it: the smallest that is chosen.
     pub(crate) block_bytes: u64,
+    /// True if the user has set it, so that it stays.
+    pub(crate) is_block_given: bool,
     /// The bound on space amplification.
     pub(crate) space_bound: Option<SpaceBound>,
     /// The largest memtable of which there may be as many as usual, in raw bytes.
@@ -231,7 +237,7 @@ impl Controller {
         present: &Chosen,
     ) -> Result<()> {
         let began = self.parts.env.now();
-        let device = self.device(&mut state.place);
+        let device = self.device(present, &mut state.place);
         let Some(decided) = self.decide(&state.monitor, (first, now), present, device) else { return Ok(()) };
         let ended = self.parts.env.now();
         state.monitor.searched(now.stored_bytes());
@@ -259,7 +265,8 @@ impl Controller {
     /// Returns false while something else is to be done first.
     fn may_change(&self) -> bool {
         let ControllerParts { scheduler, commits, reserve, .. } = &self.parts;
-        let is_busy = commits.is_stalled() || reserve.is_low() || scheduler.is_paused() || scheduler.is_reshaping();
+        let is_changing = scheduler.is_reshaping() || scheduler.is_rewriting();
+        let is_busy = commits.is_stalled() || reserve.is_low() || scheduler.is_paused() || is_changing;
         !is_busy
     }
 
@@ -272,13 +279,19 @@ impl Controller {
         device: Device,
     ) -> Option<std::result::Result<Decision, Impossible>> {
         let ControllerParts { scheduler, account, cache, tree, redesign, .. } = &self.parts;
-        let ControllerSettings { block_bytes, space_bound, memtable_bytes_max, .. } = self.settings;
+        let ControllerSettings { space_bound, memtable_bytes_max, .. } = self.settings;
         let ControllerSettings { is_memtable_given, is_filter_given, .. } = self.settings;
         let (shape, occupancy, in_progress) = scheduler.planner_state();
         let entries: u64 = occupancy.runs().filter_map(|(_, run)| Some(run.entries?.0)).sum();
         let entry_bytes = occupancy.bytes().0.checked_div(entries)?.max(1);
         let occupancy = simulate::ended(occupancy, &in_progress);
-        let present = Present { policy: &chosen.policy, filter: chosen.filter, shape: &shape, occupancy: &occupancy };
+        let Chosen { policy, filter, block_bytes, .. } = chosen;
+        let (filter, block_bytes) = (*filter, *block_bytes as u64);
+        let present = Present { policy, filter, block_bytes, shape: &shape, occupancy: &occupancy };
+        // Other blocks come by rewriting all tables.
+        let may_change_blocks = !self.settings.is_block_given && scheduler.has_space_to_rewrite();
+        let (block_bytes, block_bytes_max) =
+            if may_change_blocks { (self.settings.block_bytes, BLOCK_BYTES_MAX) } else { (block_bytes, 0) };
         let cached = cache.entry_bytes() as f64 / (entry_bytes as f64 + CACHED_ENTRY_BYTES);
         // Filters are made of digests; without these, others could not be made.
         let lacks_digests = || tree.pin().tree().tables().any(|table| table.meta().digest_bytes == 0);
@@ -289,7 +302,7 @@ impl Controller {
             memtables_max: MEMTABLES_MAX,
             memtables_kept: MEMTABLES_KEPT,
             filter: keeps_filter.then_some(chosen.filter),
-            block_bytes_max: 0,
+            block_bytes_max,
             may_lack_filters: false,
             cache_max: Bytes(account.budget().cache_bytes_max),
             update_theta: Some(0.0),
@@ -320,7 +333,7 @@ impl Controller {
             lookup_hits: *lookup_hits,
             filter: *filter,
             entry_bytes: work.entry_bytes as u64,
-            block_bytes: self.settings.block_bytes,
+            block_bytes: present.block_bytes as u64,
             device,
         };
         let bound = self.settings.space_bound;
@@ -333,13 +346,13 @@ impl Controller {
     }
 
     /// The machine as the database meets it: `place` counts the pages read to measure it.
-    fn device(&self, place: &mut u64) -> Device {
+    fn device(&self, present: &Chosen, place: &mut u64) -> Device {
         let ControllerParts { env, tree, .. } = &self.parts;
         let device = self.settings.calibrated.unwrap_or_else(|| {
             let measured = ReadTimes::measure(&**env, tree, place, &|| self.goes_on());
             measured.map_or_else(Device::default, |times| times.of(Device::default()))
         });
-        with_sampled_reads(device, &tree.lookups)
+        with_sampled_reads(device, &tree.lookups, present.block_bytes)
     }
 
     /// Remembers a decision, and tells it.
@@ -379,6 +392,10 @@ impl Controller {
         if env.random() % 3 == 0 {
             scheduler.request_reshape();
         }
+        let blocks = env.random();
+        if blocks % 8 == 0 {
+            next.block_bytes = [64, 200, 1000, 4096][(blocks / 8 % 4) as usize];
+        }
         if next == *present {
             return Ok(());
         }
@@ -388,8 +405,9 @@ impl Controller {
 
     /// Returns false if the design has changed since it was looked at, so that nothing was done.
     fn carry_out(&self, decision: &Decision, present: &Chosen, device: &Device) -> Result<bool> {
-        let PricedDesign { policy, buffer, filter, .. } = &decision.after;
-        let next = Chosen { policy: policy.clone(), memtable_bytes: buffer.0, filter: *filter };
+        let PricedDesign { policy, buffer, filter, block_bytes, .. } = &decision.after;
+        let (policy, block_bytes) = (policy.clone(), *block_bytes as usize);
+        let next = Chosen { policy, memtable_bytes: buffer.0, filter: *filter, block_bytes };
         self.parts.redesign.choose(present, &next, &words::line(present, &next, &words::reason(decision, device)))
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use tamarack_model::Bytes;
 use tamarack_model::device::Device;
 use tamarack_model::navigator::controller::{Decision, GAIN_MIN};
 use tamarack_model::navigator::read_compaction::ReadCompaction;
@@ -36,6 +37,8 @@ pub(super) fn stats(
         filter: after.filter_specification.clone(),
         memtable_bytes_before: before.buffer.0,
         memtable_bytes: after.buffer.0,
+        block_bytes_before: before.block_bytes,
+        block_bytes: after.block_bytes,
         op_seconds_before: before.seconds_per_op,
         op_seconds: after.seconds_per_op,
         change_seconds: decision.change_seconds,
@@ -57,7 +60,12 @@ fn one_run(compaction: &ReadCompaction) -> String {
 
 /// A change in one line: the designs before and after it, and why.
 pub(super) fn line(before: &Chosen, after: &Chosen, why: &str) -> String {
-    format!("{before} → {after}: {why}")
+    let has_other_blocks = before.block_bytes != after.block_bytes;
+    let blocks = |design: &Chosen| match has_other_blocks {
+        true => format!(", blocks of {}", Bytes(design.block_bytes as u64)),
+        false => String::new(),
+    };
+    format!("{before}{} → {after}{}: {why}", blocks(before), blocks(after))
 }
 
 /// Why a change at random was made. `last` is the line of the change before, whose number it goes
@@ -97,7 +105,8 @@ pub(super) fn reason(decision: &Decision, device: &Device) -> String {
         let repaid = (change_seconds + decision.back_seconds) / saved;
         write!(
             words,
-            "{new} an operation are predicted instead of {old}; the change takes {change_seconds:.1} s{back}, "
+            "{new} an operation are predicted instead of {old}; the change{} takes {change_seconds:.1} s{back}, ",
+            rewrite(decision)
         )
         .and_then(|()| write!(words, "which {repaid:.0} operations repay"))
     } else if saved < GAIN_MIN * before.seconds_per_op {
@@ -105,14 +114,26 @@ pub(super) fn reason(decision: &Decision, device: &Device) -> String {
     } else {
         let (gain, expected) = (decision.gain_seconds(), decision.expected);
         let back = way_back(decision);
-        write!(words, "the best design found takes {new} an operation instead of {old}, but a change takes ").and_then(
-            |()| {
-                let would = format!("and would save {gain:.1} s in the {expected:.0} operations that are expected");
-                write!(words, "{change_seconds:.1} s{back}, {would}")
-            },
+        write!(
+            words,
+            "the best design found takes {new} an operation instead of {old}, but a change{} takes ",
+            rewrite(decision)
         )
+        .and_then(|()| {
+            let would = format!("and would save {gain:.1} s in the {expected:.0} operations that are expected");
+            write!(words, "{change_seconds:.1} s{back}, {would}")
+        })
     };
     words
+}
+
+/// What a change of the size of blocks means.
+fn rewrite(decision: &Decision) -> String {
+    let (before, after) = (decision.before.block_bytes, decision.after.block_bytes);
+    if before == after {
+        return String::new();
+    }
+    format!(", a rewrite of all tables with blocks of {} instead of {},", Bytes(after), Bytes(before))
 }
 
 /// What the way back takes, if there is one.

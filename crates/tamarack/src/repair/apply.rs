@@ -256,7 +256,8 @@ impl Maker<'_> {
         let policy = Arc::new(begun(self.options.policy.as_deref().unwrap_or(&Auto::new().into()), None));
         let Resolved { memtable_bytes, memtable_bytes_max, filter, space_bound, .. } = *self.options;
         let shape = design::shape_of(&policy, tree.occupancy().bytes(), memtable_bytes, memtable_bytes_max)?;
-        let blob = TreeDesign { policy, filter, space_bound, decisions: Vec::new(), shape: shape.clone() }.encode();
+        let (block_bytes, decisions) = (None, Vec::new());
+        let blob = TreeDesign { policy, filter, space_bound, block_bytes, decisions, shape: shape.clone() }.encode();
         Ok((blob, shape))
     }
 

@@ -30,6 +30,9 @@ statistics! {
         /// Size at which a memtable becomes immutable.
         memtable_capacity_bytes: u64, "raw bytes";
 
+        /// Size of blocks of new tables. Existing tables keep theirs until they are rewritten.
+        block_bytes: u64, "bytes";
+
         /// Memtables: the active one first, then the immutable ones, young to old.
         memtables: Vec<MemtableStats>;
 

@@ -181,6 +181,7 @@ mod tests {
             }],
             searching_design: true,
             memtable_capacity_bytes: 1 << 20,
+            block_bytes: 4096,
             memtables: [3, 4, 5].map(|entries| MemtableStats { entries, ..MemtableStats::default() }).to_vec(),
             levels: vec![LevelStats { runs: vec![run(1), run(2)], ..LevelStats::default() }, LevelStats::default()],
             jobs: vec![

@@ -39,6 +39,12 @@ statistics! {
         /// Size of memtables chosen.
         memtable_bytes: u64, "raw bytes";
 
+        /// Size of blocks of new tables before.
+        block_bytes_before: u64, "bytes";
+
+        /// Size of blocks of new tables chosen.
+        block_bytes: u64, "bytes";
+
         /// Predicted mean time of an operation with the design before.
         op_seconds_before: f64, "seconds";
 

@@ -4,12 +4,13 @@
 //! ```text
 //! A → B: why     a change records both designs in one edit with its first step
 //!     B → C      the next one begins with what the one before has made:
-//!                    B, or if only the policy and the memtables were changed, a half of it
+//!                    B, or if only policy, memtables and blocks were changed, a half of it
 //!         C      so does the design that the database has
 //! ```
 //!
 //! So a record of what was not made is noticed, a change without its record, and a design that is
-//! not the one that was made.
+//! not the one that was made. Sizes of blocks are recorded where they change, and not compared: the
+//! options of these tests give one, which each opening returns to.
 
 use std::fmt;
 
@@ -23,7 +24,7 @@ use tamarack_model::policy;
 pub(crate) struct RecordedChanges {
     /// The number of the last change, if it was made at random; else of those that are recorded.
     pub(crate) number: u64,
-    /// True if the last change was half made: policy and memtables, and not yet the filters.
+    /// True if the last change was half made: all but the filters.
     pub(crate) is_half: bool,
 }
 
@@ -32,6 +33,8 @@ struct RecordedDesign {
     policy: String,
     filter: String,
     memtables: String,
+    /// The size of blocks, where it changes.
+    blocks: Option<String>,
 }
 
 /// A line of the history.
@@ -51,7 +54,7 @@ impl RecordedChanges {
             return Err(format!("the policy is {}, and not automatic", stats.policy));
         };
         let memtables = Bytes(stats.memtable_capacity_bytes).to_string();
-        let present = RecordedDesign { policy: policy.to_owned(), filter: db.chosen_filter(), memtables };
+        let present = RecordedDesign { policy: policy.to_owned(), filter: db.chosen_filter(), memtables, blocks: None };
         let mut number = 0;
         let mut last: Option<RecordedChange> = None;
         for line in db.design_history() {
@@ -88,8 +91,8 @@ impl RecordedChange {
         let Self { before, after, .. } = self;
         let of_shape =
             |design: &RecordedDesign| (design.policy.clone(), (!is_memtable_given).then(|| design.memtables.clone()));
-        // A record comes with the first step, which changes policy and memtables if they change.
-        let may_be_half = of_shape(before) != of_shape(after);
+        // A record comes with the first step, which changes all but the filters if that changes.
+        let may_be_half = of_shape(before) != of_shape(after) || before.blocks != after.blocks;
         of_shape(design) == of_shape(after)
             && (design.filter == after.filter || may_be_half && design.filter == before.filter)
     }
@@ -101,15 +104,23 @@ impl RecordedDesign {
         let (policy, filter) = rest.split_once(", ").ok_or("no filters")?;
         policy::parse(policy).map_err(|error| error.to_string())?;
         filter.parse::<FilterChoice>().map_err(|error| error.to_string())?;
-        memtables.parse::<Bytes>()?;
+        let (memtables, blocks) = match memtables.split_once(", blocks of ") {
+            Some((memtables, blocks)) => (memtables, Some(blocks)),
+            None => (memtables, None),
+        };
+        for size in [memtables].into_iter().chain(blocks) {
+            size.parse::<Bytes>()?;
+        }
+        let blocks = blocks.map(str::to_owned);
         let [policy, filter, memtables] = [policy, filter, memtables].map(str::to_owned);
-        Ok(Self { policy, filter, memtables })
+        Ok(Self { policy, filter, memtables, blocks })
     }
 }
 
 impl fmt::Display for RecordedDesign {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, {}, memtables of {}", self.policy, self.filter, self.memtables)
+        write!(f, "{}, {}, memtables of {}", self.policy, self.filter, self.memtables)?;
+        self.blocks.iter().try_for_each(|blocks| write!(f, ", blocks of {blocks}"))
     }
 }
 

@@ -10,6 +10,7 @@
 mod allocation;
 mod background;
 mod basics;
+mod block_sizes;
 mod calibration;
 mod causes;
 mod checkpoints;

@@ -97,11 +97,12 @@ pub(super) fn words(change: &Change) -> String {
 /// A policy and the shape that it gave, on one line.
 pub(super) fn shape_words(blob: &ShapeBlob) -> String {
     match TreeDesign::decode(blob) {
-        Ok(TreeDesign { policy, filter, space_bound, shape, decisions: _ }) => {
+        Ok(TreeDesign { policy, filter, space_bound, block_bytes, shape, decisions: _ }) => {
             let shape = shape.to_string();
             let space = space_bound.map_or_else(String::new, |bound| format!(", space {}", bound.most()));
             let shape = shape.lines().collect::<Vec<_>>().join(", ");
-            format!("policy {policy}, filter {filter}{space}: {shape}")
+            let blocks = block_bytes.map_or_else(String::new, |bytes| format!(", blocks of {}", show_bytes(bytes)));
+            format!("policy {policy}, filter {filter}{space}{blocks}: {shape}")
         }
         Err(_) => format!("shape, not readable: {}", text::escaped(&blob.bytes)),
     }

@@ -111,6 +111,14 @@ impl Scheduler {
                 may_compact = false;
                 continue;
             }
+            if let Next::Compact { request, .. } = next
+                && error.is_storage_full()
+                && schedule.withdraw_rewrite(request)
+            {
+                // Nothing else would begin before it.
+                tracing::warn!(%error, "tables keep their block size until other compactions rewrite them");
+                continue;
+            }
             if for_reads.is_some() {
                 // It may be decided again, and others go on.
                 schedule.agenda.forget_reads();

@@ -85,7 +85,7 @@ use crate::wal::Wal;
 use crate::write::Reserve;
 use crate::write::throttle::Throttle;
 
-pub use reshape::ReshapeEstimate;
+pub use reshape::{DesignChange, ReshapeEstimate};
 
 /// Settings of background work.
 #[derive(Clone, Debug)]
@@ -219,9 +219,12 @@ impl Scheduler {
             around;
         let version = manifest.version();
         let stored = tree.of(&version).shape();
-        let TreeDesign { policy, shape, decisions, .. } =
+        let TreeDesign { policy, shape, decisions, block_bytes, .. } =
             TreeDesign::decode(stored.expect("opening gives every tree a shape"))
                 .map_err(|error| Error::shape(output_context.dir(), error))?;
+        if let Some(block_bytes) = block_bytes {
+            output_context.set_block_bytes(block_bytes as usize);
+        }
         let flush_retry = Retry::new(env.clone(), database.clone(), counters.clone(), Activity::Flush);
         let compaction_retry = Retry::new(env.clone(), database.clone(), counters.clone(), Activity::Compaction);
         let speed = CopySpeed::new(settings.compaction_rate);
@@ -275,6 +278,11 @@ impl Scheduler {
     pub fn shape(&self) -> (Arc<Policy>, Shape) {
         let schedule = self.schedule.lock();
         (schedule.policy().clone(), schedule.shape().clone())
+    }
+
+    /// Returns the size of blocks of new tables, in bytes.
+    pub fn block_bytes(&self) -> usize {
+        self.output_context.block_bytes()
     }
 
     /// Returns the planner's input: the shape, the runs, and the compactions in progress, without
@@ -353,7 +361,10 @@ impl Scheduler {
             schedule.refuse_if_paused()?;
             // Earlier callers have got the error.
             self.database.health.clear_error(Activity::Compaction);
-            schedule.request(range)
+            let request = schedule.request(range);
+            // Somebody waits for it now: it is not withdrawn.
+            schedule.rewrite.take_if(|rewrite| *rewrite == request);
+            request
         };
         self.wake();
         self.wait(|schedule| schedule.agenda.is_served(request))

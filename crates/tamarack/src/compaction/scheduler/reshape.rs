@@ -60,6 +60,28 @@ pub struct ReshapeEstimate {
     pub reshape_bytes: u64,
 }
 
+/// A change of the design of a tree, beside its filters.
+#[derive(Clone, Debug)]
+pub struct DesignChange<'a> {
+    /// The policy from now on.
+    pub policy: Arc<Policy>,
+    /// The size of memtables from now on, in raw bytes, as far as policies do not have their own;
+    /// `None` leaves it.
+    pub memtable_bytes: Option<u64>,
+    /// The size of blocks of new tables from now on, in bytes; `None` is that of the options.
+    pub block_bytes: Option<usize>,
+    /// The decision of the navigator that the change follows from, which is recorded with it.
+    pub decision: Option<&'a str>,
+}
+
+/// What the edit of a design records, beside decisions and the bound on space.
+struct NewDesign {
+    policy: Arc<Policy>,
+    shape: Shape,
+    filter: FilterChoice,
+    block_bytes: usize,
+}
+
 impl ReshapeEstimate {
     /// Returns the additional bytes written because of a change as data arrives; negative if it
     /// saves more than it costs.
@@ -114,25 +136,21 @@ impl Scheduler {
         })
     }
 
-    /// Changes the policy and the shape. Moves no data: the tree takes its form as data arrives,
-    /// and at rest. `memtable_bytes` is the size of memtables from now on, in raw bytes, as far as
-    /// policies do not have their own; `None` leaves it. A decision of the navigator that the
-    /// change follows from is recorded with it.
+    /// Changes the policy, the shape, and the size of blocks of new tables, in one edit. Moves no
+    /// data: the tree takes its form as data arrives, and at rest.
     ///
     /// # Errors
     /// As [`Manifest::commit`](crate::tree::manifest::Manifest::commit).
-    pub fn set_policy(
-        &self,
-        policy: Arc<Policy>,
-        memtable_bytes: Option<u64>,
-        decision: Option<&str>,
-    ) -> Result<Shape> {
+    pub fn set_design(&self, change: DesignChange<'_>) -> Result<Shape> {
+        let DesignChange { policy, memtable_bytes, block_bytes, decision } = change;
         let mut schedule = self.schedule.lock();
         self.database.health.check_running()?;
         let data = self.tree.of(&self.manifest.version()).occupancy().bytes();
         let memtable_bytes = memtable_bytes.unwrap_or(self.memtable_bytes.load(Ordering::Relaxed));
         let shape = design::shape_of(&policy, data, memtable_bytes, self.settings.memtable_bytes_max)?;
-        self.take_shape(&mut schedule, policy, shape.clone(), decision)?;
+        let block_bytes = block_bytes.unwrap_or(self.output_context.block_bytes_of_options());
+        self.take_design(&mut schedule, (policy, shape.clone(), block_bytes), decision)?;
+        self.output_context.set_block_bytes(block_bytes);
         self.memtable_bytes.store(memtable_bytes, Ordering::Relaxed);
         // Level 1 may have runs that a tree at rest has not.
         schedule.busy_at = self.env.now();
@@ -151,7 +169,8 @@ impl Scheduler {
         let schedule = self.schedule.lock();
         self.database.health.check_running()?;
         if filter != self.filters.chosen() {
-            let design = (schedule.policy().clone(), schedule.shape().clone(), filter);
+            let (policy, shape) = (schedule.policy().clone(), schedule.shape().clone());
+            let design = NewDesign { policy, shape, filter, block_bytes: self.block_bytes() };
             let edit = |shape| vec![Change::ShapeSet { tree: self.tree.id(), shape }];
             self.install_design(design, decision, edit)?;
         }
@@ -168,7 +187,7 @@ impl Scheduler {
     /// recorded if its edit is, and not otherwise.
     fn install_design(
         &self,
-        (policy, shape, filter): (Arc<Policy>, Shape, FilterChoice),
+        NewDesign { policy, shape, filter, block_bytes }: NewDesign,
         decision: Option<&str>,
         edit: impl FnOnce(ShapeBlob) -> Vec<Change>,
     ) -> Result<()> {
@@ -178,7 +197,10 @@ impl Scheduler {
         after.drain(..after.len().saturating_sub(DECISIONS_MAX));
         let decisions = if mistake::is_planted(Mistake::DecisionRecordedLate) { before } else { after.clone() };
         let space_bound = self.settings.space_bound;
-        let design = TreeDesign { policy, filter, space_bound, decisions, shape }.encode();
+        // Where it is that of the options, it follows from them at the next opening as well.
+        let is_chosen = block_bytes != self.output_context.block_bytes_of_options();
+        let block_bytes = is_chosen.then_some(block_bytes as u64);
+        let design = TreeDesign { policy, filter, space_bound, block_bytes, decisions, shape }.encode();
         let installed = self.install(edit(design)).map(drop);
         if installed.is_ok() || mistake::is_planted(Mistake::DecisionKeptThoughUndone) {
             *self.decisions.lock() = after;
@@ -206,6 +228,25 @@ impl Scheduler {
     pub fn request_reshape(&self) {
         self.schedule.lock().agenda.request_reshape();
         self.wake();
+    }
+
+    /// Has all tables rewritten in the background, into one run, so that they get blocks of the
+    /// present size. Gives that up if it cannot begin because the disk has too little space.
+    pub fn request_rewrite(&self) {
+        self.schedule.lock().request_rewrite();
+        self.wake();
+    }
+
+    /// Returns true until the requested rewrite has ended.
+    pub fn is_rewriting(&self) -> bool {
+        self.schedule.lock().is_rewriting()
+    }
+
+    /// Returns true if the disk has the space for all tables to be written once more, at most as
+    /// large as their entries.
+    pub fn has_space_to_rewrite(&self) -> bool {
+        let version = self.manifest.version();
+        self.reserve.spares(self.tree.of(&version).occupancy().bytes().0)
     }
 
     /// Has the runs of the levels down to this one compacted into one in the background, for the
@@ -243,8 +284,19 @@ impl Scheduler {
         shape: Shape,
         decision: Option<&str>,
     ) -> Result<()> {
+        self.take_design(schedule, (policy, shape, self.block_bytes()), decision)
+    }
+
+    /// Installs another policy and shape, and records the size of blocks of new tables.
+    fn take_design(
+        &self,
+        schedule: &mut Schedule,
+        (policy, shape, block_bytes): (Arc<Policy>, Shape, usize),
+        decision: Option<&str>,
+    ) -> Result<()> {
         let version = self.manifest.version();
-        let design = (policy.clone(), shape.clone(), self.filters.chosen());
+        let filter = self.filters.chosen();
+        let design = NewDesign { policy: policy.clone(), shape: shape.clone(), filter, block_bytes };
         self.install_design(design, decision, |blob| edits::reshaped(self.tree.of(&version), blob, &shape))?;
         self.counters.reshapes.add(1);
         schedule.set_design(policy, shape);
