@@ -574,6 +574,9 @@ impl Unit<'_> {
     /// will be there when the database is opened again.
     pub(super) fn failed(self, error: &Error) {
         if matches!(error, Error::Stopped { .. }) {
+            // What was inserted stays, and no run of the present state accounts for it.
+            let is_left = !self.changes.inserts.is_empty();
+            self.filter.tree.level_ids(|ids| ids.iter_mut().for_each(|ids| ids.leftovers += u64::from(is_left)));
             return;
         }
         self.filter.partitions.change(&taken_back(&self.changes.inserts));
