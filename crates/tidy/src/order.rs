@@ -101,6 +101,7 @@ const LAYERS: &[Layer] = &[
             "journal",
             "directory",
             "calibration",
+            "random_reads",
             "table",
             "cache",
             "memtable",

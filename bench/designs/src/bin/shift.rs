@@ -49,12 +49,19 @@ struct Run {
     policy: String,
     /// Seconds of each phase.
     seconds: [f64; PHASES.len()],
-    longest_put: Duration,
+    /// The longest put of each phase.
+    longest_puts: [Duration; PHASES.len()],
     /// Changes of the design, in words.
     changes: Vec<String>,
 }
 
 impl Run {
+    /// The longest put and its phase.
+    fn longest_put(&self) -> (Duration, &'static str) {
+        let puts = self.longest_puts.into_iter().zip(PHASES);
+        puts.max().expect("there are phases")
+    }
+
     fn total(&self) -> f64 {
         self.seconds.iter().sum()
     }
@@ -139,8 +146,9 @@ fn run(path: &Path, policy: &str, plan: &Plan) -> Result<Run> {
     let db = options.open(path)?;
     let (noise, random) = (noise(), Random::new(1));
     let mut client = Client { db, noise, random, entries: plan.entries, longest_put: Duration::ZERO };
-    let mut seconds = [0.0; PHASES.len()];
-    for (seconds, phase) in seconds.iter_mut().zip(PHASES) {
+    let (mut seconds, mut longest_puts) = ([0.0; PHASES.len()], [Duration::ZERO; PHASES.len()]);
+    for ((seconds, longest_put), phase) in seconds.iter_mut().zip(&mut longest_puts).zip(PHASES) {
+        client.longest_put = Duration::ZERO;
         let began = Instant::now();
         if phase == "load" {
             (0..plan.entries).try_for_each(|number| client.put(number))?;
@@ -148,11 +156,11 @@ fn run(path: &Path, policy: &str, plan: &Plan) -> Result<Run> {
             (0..plan.operations).try_for_each(|_| client.operation(phase))?;
         }
         *seconds = began.elapsed().as_secs_f64();
+        *longest_put = client.longest_put;
     }
     let changes = client.db.design_history();
-    let longest_put = client.longest_put;
     client.db.close()?;
-    Ok(Run { policy: policy.to_owned(), seconds, longest_put, changes })
+    Ok(Run { policy: policy.to_owned(), seconds, longest_puts, changes })
 }
 
 /// The time of the best fixed policy in each phase.
@@ -171,15 +179,16 @@ fn print(runs: &[Run], plan: &Plan) {
         plan.operations
     );
     println!(
-        "{:22} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>9} {:>12}",
+        "{:22} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>9} {:>18}",
         "policy", PHASES[0], PHASES[1], PHASES[2], PHASES[3], PHASES[4], PHASES[5], "all", "longest put"
     );
     let row = |name: &str, seconds: &[f64; PHASES.len()], longest: &str| {
         let cells: String = seconds.iter().map(|seconds| format!(" {seconds:8.1}")).collect();
-        println!("{name:22}{cells} {:9.1} {longest:>12}", seconds.iter().sum::<f64>());
+        println!("{name:22}{cells} {:9.1} {longest:>18}", seconds.iter().sum::<f64>());
     };
     for run in runs {
-        row(&run.policy, &run.seconds, &format!("{:.1} ms", 1e3 * run.longest_put.as_secs_f64()));
+        let (longest, phase) = run.longest_put();
+        row(&run.policy, &run.seconds, &format!("{:.1} ms, {phase}", 1e3 * longest.as_secs_f64()));
     }
     let oracle = oracle(runs);
     row("oracle", &oracle, "");
@@ -195,7 +204,7 @@ fn as_json(runs: &[Run]) -> Value {
             "policy": run.policy,
             "phases": PHASES,
             "seconds": run.seconds,
-            "longest_put_seconds": run.longest_put.as_secs_f64(),
+            "longest_put_seconds": run.longest_puts.map(|longest| longest.as_secs_f64()),
             "changes": run.changes,
         })
     };
