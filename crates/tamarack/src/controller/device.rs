@@ -161,5 +161,5 @@ impl<'t> Pages<'t> {
 /// A number below `end` for each number of a sequence; numbers that are close in it are far apart.
 fn scattered(number: u64, end: u64) -> u64 {
     let golden = number.wrapping_mul(STEP);
-    (u128::from(golden) * u128::from(end) >> 64) as u64
+    ((u128::from(golden) * u128::from(end)) >> 64) as u64
 }
