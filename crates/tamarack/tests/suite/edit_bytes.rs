@@ -44,6 +44,7 @@ fn changes() -> Vec<(&'static str, Change)> {
             filter_kind: 1,
             filter_bits: 10_000,
             compression: Compression::Zstd { level: -3 },
+            range_deletes_applied: Sequence(4711),
             special: Some(Box::new(Special {
                 merge_operands: 1,
                 range_deletes: 2,
@@ -94,6 +95,17 @@ fn changes() -> Vec<(&'static str, Change)> {
         ("tree named", Change::TreeNamed { tree: TreeId(1), name: "prices".into() }),
         ("tree dropped", Change::TreeDropped { tree: TreeId(1) }),
         ("merge operator set", Change::MergeOperatorSet { tree, name: "add".into() }),
+        (
+            "ranges deleted",
+            Change::RangesDeleted {
+                tree,
+                ranges: vec![
+                    (KeyRange::new(Some(b"fig"), Some(b"plum")), Sequence(300)),
+                    (KeyRange::new(Some(b""), None), Sequence(301)),
+                ],
+            },
+        ),
+        ("range deletes ended", Change::RangeDeletesEnded { tree, sequences: vec![Sequence(300), Sequence(7)] }),
     ]
 }
 

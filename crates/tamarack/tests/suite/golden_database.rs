@@ -4,9 +4,9 @@
 //! `golden/v2/database` holds what [`make`] left: runs whose tables have each kind of filter or
 //! none, with and without digests, compressed and not; versions of keys that snapshots needed,
 //! tombstones, an ingested run, slices of tables that are cut, a compaction that was interrupted
-//! after its first handover, a keyspace name, merge operands; a WAL with single writes and batches;
-//! and a manifest with every kind of change. `golden/v2/database.txt` lists the entries that it
-//! must answer with.
+//! after its first handover, a keyspace name, merge operands; a WAL with single writes, batches and
+//! a range delete; and a manifest with every kind of change. `golden/v2/database.txt` lists the
+//! entries that it must answer with.
 //!
 //! These files are made once for each version of the format, and stay when the next one comes.
 //! Before version 2 is released:
@@ -228,8 +228,10 @@ fn check_kinds(files: &BTreeMap<FileName, Vec<u8>>) {
     let ingested = kinds.tables_with(|meta| meta.sequence_base > Sequence::ZERO);
     assert!(ingested > 0, "no table has a sequence base");
     assert!(kinds.tables_with(|meta| meta.merge_operands() > 0) > 0, "no table has merge operands");
-    // What follows merge operands is not served by this version: see `format_versions`.
-    let served = [EntryKind::Put, EntryKind::Delete, EntryKind::Merge].map(|kind| kind as u8);
+    let applied = kinds.tables_with(|meta| meta.range_deletes_applied > Sequence::ZERO);
+    assert!(applied > 0, "no table says that range deletes were applied to it");
+    // What follows range deletes is not served by this version: see `format_versions`.
+    let served = [EntryKind::Put, EntryKind::Delete, EntryKind::Merge, EntryKind::RangeDelete].map(|kind| kind as u8);
     assert_eq!(kinds.entries, BTreeSet::from(served));
     assert!(kinds.batches > 0, "the WAL has a batch");
 }
@@ -274,6 +276,12 @@ impl Making {
             db.put(key(number), value.trim_end())?;
             self.model.insert(key(number).into(), value.trim_end().into());
         }
+        Ok(())
+    }
+
+    fn delete_range(&mut self, db: &Db, keys: std::ops::Range<u32>) -> Result<()> {
+        db.delete_range(key(keys.start)..key(keys.end))?;
+        self.model.retain(|other, _| !(key(keys.start).as_bytes()..key(keys.end).as_bytes()).contains(&&other[..]));
         Ok(())
     }
 
@@ -339,6 +347,13 @@ fn make() -> Result<Making> {
     making.merge(&db, 222..240, 4)?;
     making.merge(&db, 300..330, 3)?;
     db.flush()?;
+    // A range delete that the manifest has until a snapshot is dropped.
+    let snapshot = db.snapshot();
+    making.delete_range(&db, 131..140)?;
+    making.put(&db, 134..140, 2, "after the range delete")?;
+    db.flush()?;
+    drop(snapshot);
+    db.wait_for_compactions()?;
     // A part of the keys is compacted, which cuts tables.
     db.compact_range(key(100)..key(130))?;
     // A compaction into another level is interrupted after a handover.
@@ -368,6 +383,7 @@ fn make() -> Result<Making> {
     making.put(&db, 0..400, 40, "in the WAL")?;
     making.delete(&db, 1..400, 80)?;
     making.merge(&db, 303..400, 30)?;
+    making.delete_range(&db, 141..145)?;
     let mut batch = Batch::new();
     for number in [3, 103, 203] {
         batch.put(key(number), "in a batch");

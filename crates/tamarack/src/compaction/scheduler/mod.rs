@@ -50,6 +50,7 @@ mod begin;
 mod carry;
 mod ingest;
 mod part_space;
+mod range_deletes;
 mod reshape;
 
 use std::sync::{Arc, OnceLock};
@@ -147,6 +148,8 @@ pub struct Scheduler {
     flush_retry: Retry,
     /// Of compactions that could not begin.
     compaction_retry: Retry,
+    /// The version and the oldest readable sequence of the last attempt to apply range deletes.
+    range_deletes_tried: [AtomicU64; 2],
     /// Time of the next attempt to remove tables, in nanoseconds on the environment's clock.
     removals_from_ns: AtomicU64,
     workers: OnceLock<Arc<dyn Worker>>,
@@ -178,6 +181,7 @@ pub struct SchedulerParts {
 
 impl Work for Scheduler {
     fn step(&self) -> Progress {
+        self.apply_range_deletes();
         let removals = self.remove_garbage();
         // Read before and after deciding: a pause that ends in between would be slept through
         // otherwise.
@@ -196,6 +200,10 @@ impl Work for Scheduler {
         match part {
             Some(part) => self.work(part),
             None => {
+                if !self.range_deletes_are_tried() && !self.is_paused() {
+                    // What was begun has changed the version.
+                    return Progress::More;
+                }
                 let was_low = self.reserve.is_low();
                 let space = self.reserve.look_again();
                 if was_low && space.is_none() {
@@ -256,6 +264,7 @@ impl Scheduler {
             schedule,
             flush_retry,
             compaction_retry,
+            range_deletes_tried: Default::default(),
             removals_from_ns: AtomicU64::new(0),
             workers,
         };
@@ -368,7 +377,8 @@ impl Scheduler {
         self.wake();
         self.wait(|schedule| {
             let is_flushed = self.tree.pin().immutable.is_empty();
-            is_flushed && schedule.jobs.is_empty() && schedule.agenda.is_at_rest()
+            let is_idle = is_flushed && schedule.jobs.is_empty() && schedule.agenda.is_at_rest();
+            is_idle && self.range_deletes_are_tried()
         })
     }
 
