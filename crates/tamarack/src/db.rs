@@ -252,7 +252,8 @@ impl Db {
     fn delete_keys(&self, range: &KeyRange) -> Result<()> {
         match deletable(range) {
             Some((key, value)) => self.commit(Write::One { kind: EntryKind::RangeDelete, key: &key, value: &value }),
-            None => Ok(()),
+            // As a batch without writes: an error where no write is accepted any more.
+            None => self.write(&Batch::new()),
         }
     }
 

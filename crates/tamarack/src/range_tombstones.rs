@@ -374,8 +374,7 @@ fn merge(a: &[Fragment], b: &[Fragment]) -> Vec<Fragment> {
     let mut merged = Vec::with_capacity(a.len() + b.len());
     let (mut more_a, mut more_b) = (a.iter().cloned(), b.iter().cloned());
     let (mut next_a, mut next_b) = (more_a.next(), more_b.next());
-    loop {
-        let (Some(a), Some(b)) = (&mut next_a, &mut next_b) else { break };
+    while let (Some(a), Some(b)) = (&mut next_a, &mut next_b) {
         match a.from.cmp(&b.from) {
             Ordering::Less => {
                 if a.to.as_ref().is_some_and(|to| *to <= b.from) {

@@ -263,7 +263,9 @@ impl<S: Source> VisibleCursor<S> {
     #[inline(never)]
     fn pass_forward(&mut self) -> Result<()> {
         let deleted = self.deleted.as_mut().expect("a key has a floor only if there are range tombstones");
-        self.source.pass(deleted.end_of(&self.key, self.floor), self.floor)
+        // What begins behind the range of the scan is not looked for.
+        let end = deleted.end_of(&self.key, self.floor).filter(|end| !self.range.ends_before(end));
+        self.source.pass(end, self.floor)
     }
 
     /// As [`VisibleCursor::pass_forward`], backward.
@@ -271,7 +273,9 @@ impl<S: Source> VisibleCursor<S> {
     #[inline(never)]
     fn pass_backward(&mut self) -> Result<()> {
         let deleted = self.deleted.as_mut().expect("a key has a floor only if there are range tombstones");
-        self.source.pass_back(deleted.begin_of(&self.key, self.floor), self.floor)
+        let begin = deleted.begin_of(&self.key, self.floor);
+        let is_before_range = self.range.from.as_deref().is_some_and(|from| begin <= from);
+        self.source.pass_back(if is_before_range { &[] } else { begin }, self.floor)
     }
 
     /// Folds the operands of `self.key` into `self.copied`: the source is on the youngest version
@@ -625,7 +629,7 @@ pub(crate) mod tests {
                 }
                 !is_delete
             });
-            let sequence = Sequence(random.below(count as u64 + 2));
+            let sequence = Sequence(random.below(count + 2));
             let mut expected = BTreeMap::new();
             let mut writes: Vec<_> = versions.iter().map(|version| (version.sequence, Some(version), None)).collect();
             writes.extend(deletes.iter().map(|delete| (delete.sequence, None, Some(delete))));

@@ -172,16 +172,20 @@ impl Draft {
                 Ok(())
             }
             Change::RangesDeleted { tree, ranges } => {
+                let account = self.version.files.storage().account().clone();
                 let deletes = Arc::make_mut(&mut self.tree_mut(*tree)?.range_deletes);
-                deletes.add(ranges).or_else(|sequence| {
+                let added = deletes.add(ranges);
+                deletes.charge_to(&account);
+                added.or_else(|sequence| {
                     broken(format!("the range delete of {sequence:?} is empty, or not the only one of that sequence"))
                 })
             }
             Change::RangeDeletesEnded { tree, sequences } => {
+                let account = self.version.files.storage().account().clone();
                 let deletes = Arc::make_mut(&mut self.tree_mut(*tree)?.range_deletes);
-                deletes
-                    .end(sequences)
-                    .or_else(|sequence| broken(format!("the range delete of {sequence:?} ends, but is not there")))
+                let ended = deletes.end(sequences);
+                deletes.charge_to(&account);
+                ended.or_else(|sequence| broken(format!("the range delete of {sequence:?} ends, but is not there")))
             }
             Change::MergeOperatorSet { tree, name } => {
                 self.tree_mut(*tree)?.merge_operator = Some(name.clone());

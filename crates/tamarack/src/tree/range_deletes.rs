@@ -39,6 +39,7 @@ use crate::entry::Sequence;
 use crate::format::edit::{Change, KeyRange, RunId};
 use crate::format::key_range::{Key, key_after};
 use crate::format::meta::TableId;
+use crate::memory::{Account, Charge, MemoryPart};
 use crate::mistake::{self, Mistake};
 use crate::range_tombstones::{RangeTombstone, RangeTombstones};
 
@@ -48,6 +49,8 @@ pub struct RangeDeletes {
     /// In the order of sequences.
     list: Vec<RangeTombstone>,
     tombstones: RangeTombstones,
+    /// Of the memory of both. Versions that have the same range deletes share it.
+    charge: Option<Arc<Charge>>,
 }
 
 /// What an edit does about range deletes.
@@ -99,8 +102,23 @@ impl RangeDeletes {
             let at = self.list.binary_search_by_key(sequence, |other| other.sequence).map_err(|_| *sequence)?;
             self.list.remove(at);
         }
+        self.list.shrink_to_fit();
         self.tombstones = RangeTombstones::of(&self.list);
         Ok(())
+    }
+
+    /// Charges their memory to an account, in place of what was charged before.
+    pub(super) fn charge_to(&mut self, account: &Arc<Account>) {
+        let bytes = self.memory_bytes();
+        self.charge = (bytes > 0).then(|| Arc::new(account.charge(MemoryPart::Tables, bytes)));
+    }
+
+    /// Returns their memory, in bytes, approximately.
+    fn memory_bytes(&self) -> usize {
+        let key_bytes = |key: &Option<Key>| key.as_ref().map_or(0, |key| key.len());
+        let bytes = |one: &RangeTombstone| key_bytes(&one.range.from) + key_bytes(&one.range.to);
+        let keys: usize = self.list.iter().map(bytes).sum();
+        self.list.capacity() * size_of::<RangeTombstone>() + keys + self.tombstones.memory_bytes()
     }
 
     /// Returns the largest sequence.

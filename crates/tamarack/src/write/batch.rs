@@ -283,7 +283,7 @@ impl Write<'_> {
             visit(key, (kind == EntryKind::RangeDelete).then_some(value));
         };
         match self {
-            Self::One { kind, key, value } => visit(*kind, key, *value),
+            Self::One { kind, key, value } => visit(*kind, key, value),
             Self::Many(batch) => {
                 batch.decoded(Sequence::ZERO).for_each(|entry| visit(entry.kind, entry.key, entry.value));
             }

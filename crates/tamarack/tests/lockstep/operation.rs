@@ -184,9 +184,12 @@ pub(crate) enum Change {
     DeleteRange(Vec<u8>),
 }
 
+/// The bounds of a range of keys.
+pub(crate) type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
 impl Write {
     /// The bounds of a range delete.
-    pub(crate) fn range(&self) -> Option<(Bound<Vec<u8>>, Bound<Vec<u8>>)> {
+    pub(crate) fn range(&self) -> Option<Bounds> {
         let Change::DeleteRange(to) = &self.change else { return None };
         let end = if to.is_empty() { Bound::Unbounded } else { Bound::Excluded(to.clone()) };
         Some((Bound::Included(self.key.clone()), end))

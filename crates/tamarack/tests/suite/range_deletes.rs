@@ -506,6 +506,138 @@ fn a_scan_jumps_over_what_a_snapshot_keeps() -> Result<()> {
     Ok(())
 }
 
+/// A scan across a million deleted entries reads a block or two of each run more than the two scans
+/// of what is found at both sides: while a snapshot keeps them, and once they are gone.
+#[test]
+fn a_scan_across_a_million_deleted_entries_reads_a_few_blocks() -> Result<()> {
+    const RUNS: u64 = 4;
+    const ENTRIES: u64 = 1_000_000;
+    let env: Arc<dyn Env> = MemoryEnv::new(1);
+    let db = options(&env).open("/db")?;
+    for run in 0..RUNS {
+        let mut ingest = db.ingest()?;
+        for key in (run..ENTRIES + 200).step_by(RUNS as usize) {
+            ingest.put(number(key), [b'v'; 8])?;
+        }
+        ingest.finish()?;
+    }
+    let snapshot = db.snapshot();
+    db.delete_range(number(100)..number(100 + ENTRIES))?;
+    db.flush()?;
+    db.wait_for_compactions()?;
+    let scan = |from: u64, to: u64, backward: bool| -> Result<(u64, u64)> {
+        let before = blocks_read(&db);
+        let mut scan = db.scan(number(from)..number(to));
+        let mut count = 0;
+        while if backward { scan.next_back_lent()? } else { scan.next_lent()? }.is_some() {
+            count += 1;
+        }
+        drop(scan);
+        Ok((count, blocks_read(&db) - before))
+    };
+    let report = |waiting| -> Result<()> {
+        assert_eq!(db.stats().range_deletes, waiting);
+        for backward in [false, true] {
+            let (found_before, before) = scan(0, 100, backward)?;
+            let (found_behind, behind) = scan(100 + ENTRIES, 200 + ENTRIES, backward)?;
+            let (found, across) = scan(0, 200 + ENTRIES, backward)?;
+            assert_eq!((found_before, found_behind, found), (100, 100, 200));
+            let (none, within) = scan(1000, ENTRIES, backward)?;
+            assert_eq!(none, 0);
+            println!("{waiting} waiting, backward {backward}: {before} + {behind} blocks, {across}, {within} within");
+            assert!(across <= before + behind + RUNS, "{across} blocks across, {before} before, {behind} behind");
+            // A data block of each, and those of the index on the way there.
+            assert!(within <= 2 * RUNS * waiting as u64, "{within} blocks within, of {RUNS} runs");
+        }
+        Ok(())
+    };
+    report(1)?;
+    assert_eq!(snapshot.get(number(5000))?.as_deref(), Some(&[b'v'; 8][..]));
+    drop(snapshot);
+    db.wait_for_compactions()?;
+    report(0)
+}
+
+/// What waits in the version for a snapshot is charged to the account of memory, with its keys.
+#[test]
+fn waiting_range_deletes_are_charged() -> Result<()> {
+    let env: Arc<dyn Env> = MemoryEnv::new(1);
+    let db = options(&env).open("/db")?;
+    fill(&db, 0..20_000, 1)?;
+    let snapshot = db.snapshot();
+    let tables_bytes = || db.stats().memory.tables_bytes;
+    let before = tables_bytes();
+    for key in (0..10_000).step_by(10) {
+        db.delete_range(number(key)..number(key + 5))?;
+    }
+    db.flush()?;
+    assert_eq!(db.stats().range_deletes, 1000);
+    let bytes = tables_bytes() - before;
+    // Two keys of eight bytes, twice, with their fragments.
+    assert!((100_000..500_000).contains(&bytes), "{bytes} bytes for 1,000 range deletes");
+    drop(snapshot);
+    db.compact()?;
+    db.wait_for_compactions()?;
+    assert_eq!(db.stats().range_deletes, 0);
+    assert!(tables_bytes() < before + bytes / 10, "{} bytes, {before} before", tables_bytes());
+    Ok(())
+}
+
+/// Cached entries that a range delete hides are forgotten before it ends: afterwards nobody would
+/// know. Lookups, single and together, of keys that are there and that are not.
+#[test]
+fn cached_entries_are_forgotten() -> Result<()> {
+    assert_eq!(stale_answers()?, 0);
+    Ok(())
+}
+
+#[cfg(debug_assertions)]
+#[test]
+fn cached_entries_that_are_not_forgotten_are_noticed() -> Result<()> {
+    let stale = mistake::with(Mistake::CachedThroughRangeDelete, stale_answers)?;
+    assert!(stale > 50, "{stale} stale answers");
+    Ok(())
+}
+
+/// The number of keys that lookups find although a range delete has ended that hides them.
+fn stale_answers() -> Result<u64> {
+    const KEYS: u64 = 20_000;
+    let env: Arc<dyn Env> = Arc::new(SimEnv::new(1));
+    // A tenth of the data, so that entries are cached rather than blocks.
+    let advanced = AdvancedOptions::new().env(env).policy("tiering:T=20").cache_bytes(64 << 10);
+    let advanced = advanced.memtable_bytes(1 << 20).table_bytes(64 << 10).block_bytes(4096);
+    let db = Options::new().threads(1).advanced(advanced).open("/db")?;
+    fill(&db, 0..KEYS, 2)?;
+    db.wait_for_compactions()?;
+    let hot: Vec<[u8; 8]> = (0..KEYS).step_by(200).map(number).collect();
+    for key in &hot {
+        assert!(db.get(key)?.is_some());
+    }
+    let cached = || db.stats().lookups.cached_entries;
+    let before = cached();
+    for key in &hot {
+        assert!(db.get(key)?.is_some());
+    }
+    assert!(cached() - before > 80, "{} of {} entries are cached", cached() - before, hot.len());
+    db.delete_range(number(0)..number(KEYS - 1000))?;
+    db.flush()?;
+    db.wait_for_compactions()?;
+    assert_eq!(db.stats().range_deletes, 0, "it has ended");
+    let kept = hot.len() - 5;
+    let mut stale = 0;
+    for key in &hot[..kept] {
+        stale += u64::from(db.get(key)?.is_some());
+    }
+    stale += db.multi_get(&hot[..kept])?.iter().flatten().count() as u64;
+    // The others are answered as before.
+    let before = cached();
+    for key in &hot[kept..] {
+        assert!(db.get(key)?.is_some());
+    }
+    assert!(cached() - before > 2, "{} cached entries were left", cached() - before);
+    Ok(stale)
+}
+
 /// Where a table has younger entries beside hidden ones, the range delete waits for a compaction,
 /// which comes in time by itself, as that of tombstones.
 #[test]
