@@ -733,6 +733,51 @@ fn ranges_without_keys_and_long_bounds() -> Result<()> {
     Ok(())
 }
 
+/// A prefix of bytes 255 has no end but that of all keys; the empty prefix has all keys. Scans whose
+/// bounds lie within what was deleted, and snapshots before it, agree in both directions, before
+/// the flush, after it, and once nothing waits.
+#[test]
+fn prefixes_without_an_end_and_bounds_within() -> Result<()> {
+    let keys: [&[u8]; 8] = [b"", b"a", b"a\xFF", b"a\xFF\xFF", b"b", b"\xFE\xFF", b"\xFF", b"\xFF\xFFz"];
+    let all: Content = keys.iter().map(|key| (key.to_vec(), b"v".to_vec())).collect();
+    for prefix in [&b"\xFF"[..], b"\xFF\xFF", b"a\xFF", b"a", b"", b"c"] {
+        let env: Arc<dyn Env> = MemoryEnv::new(1);
+        let db = options(&env).open("/db")?;
+        keys.iter().try_for_each(|key| db.put(key, "v"))?;
+        db.flush()?;
+        let mut snapshot = Some(db.snapshot());
+        db.delete_prefix(prefix)?;
+        let left: Content = all.clone().into_iter().filter(|(key, _)| !key.starts_with(prefix)).collect();
+        for round in 0..3 {
+            for from in keys {
+                for to in keys {
+                    let within = |content: &Content| -> Vec<_> {
+                        let is_in = |key: &[u8]| from <= key && key < to;
+                        content.clone().into_iter().filter(|(key, _)| is_in(key)).collect()
+                    };
+                    let expected = within(&left);
+                    let found: Vec<_> = db.scan(from..to).collect::<Result<_>>()?;
+                    assert_eq!(found, expected, "{prefix:?}, round {round}: {from:?}..{to:?}");
+                    let mut backward: Vec<_> = db.scan(from..to).rev().collect::<Result<_>>()?;
+                    backward.reverse();
+                    assert_eq!(backward, expected, "{prefix:?}, round {round}: {from:?}..{to:?} backward");
+                    if let Some(snapshot) = &snapshot {
+                        let found: Vec<_> = snapshot.scan(from..to).collect::<Result<_>>()?;
+                        assert_eq!(found, within(&all), "{prefix:?}, round {round}: {from:?}..{to:?} before");
+                    }
+                }
+            }
+            match round {
+                0 => db.flush()?,
+                _ => drop(snapshot.take()),
+            }
+            db.wait_for_compactions()?;
+        }
+        assert_eq!(db.stats().range_deletes, 0, "{prefix:?}");
+    }
+    Ok(())
+}
+
 /// A transaction that has read a key or a range in what another one deletes has a conflict; one
 /// that only writes there has none.
 #[test]
