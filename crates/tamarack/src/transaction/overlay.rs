@@ -103,7 +103,7 @@ enum Undo {
     Restore(Option<OwnWrite>),
     /// The key loses its last operand.
     PopOperand,
-    /// The deleted ranges are these again, and take so many bytes less.
+    /// The deleted ranges are these again, which are still charged, and take so many bytes.
     Ranges(DeletedRanges, usize),
 }
 
@@ -116,6 +116,8 @@ pub(super) struct Overlay {
     writes: BTreeMap<Key, OwnWrite>,
     /// What others have written to keys in these is hidden.
     deleted: DeletedRanges,
+    /// The memory that these are charged for.
+    deleted_bytes: usize,
     /// How each write since the first savepoint is taken back.
     undo: Vec<(Key, Undo)>,
     /// The numbers of the savepoints, ascending, with the length of `undo` at each.
@@ -180,12 +182,15 @@ impl Overlay {
                 self.discharge(&key, &before);
             }
         }
-        let bytes = WRITE_BYTES + from.len() + to.as_ref().map_or(0, |to| to.len());
-        self.charge.grow(bytes);
+        let before_bytes = self.deleted_bytes;
         if has_savepoints {
-            self.undo.push((from.clone(), Undo::Ranges(self.deleted.clone(), bytes)));
+            self.undo.push((from.clone(), Undo::Ranges(self.deleted.clone(), before_bytes)));
         }
         self.join_deleted(from, to);
+        self.charge.grow(self.deleted_bytes);
+        if !has_savepoints {
+            self.charge.set(self.charge.bytes() as usize - before_bytes);
+        }
     }
 
     /// Adds a deleted range, joined with those that it overlaps or touches.
@@ -201,9 +206,11 @@ impl Overlay {
             let end = to.as_deref().map_or(Bound::Unbounded, Bound::Included);
             let next = self.deleted.range::<[u8], _>((Bound::Included(&*from), end)).next();
             let Some((begin, end)) = next.map(|(begin, end)| (begin.clone(), end.clone())) else { break };
+            self.deleted_bytes -= range_bytes(&begin, end.as_ref());
             to = later(to, end);
             self.deleted.remove(&begin);
         }
+        self.deleted_bytes += range_bytes(&from, to.as_ref());
         self.deleted.insert(from, to);
     }
 
@@ -267,8 +274,8 @@ impl Overlay {
         for (key, undo) in self.undo.split_off(self.savepoints[at].1).into_iter().rev() {
             let undone = match undo {
                 Undo::Ranges(before, bytes) => {
-                    self.deleted = before;
-                    self.charge.set(self.charge.bytes() as usize - bytes);
+                    self.charge.set(self.charge.bytes() as usize - self.deleted_bytes);
+                    (self.deleted, self.deleted_bytes) = (before, bytes);
                     continue;
                 }
                 Undo::Restore(Some(before)) => self.writes.insert(key.clone(), before),
@@ -312,6 +319,11 @@ impl Overlay {
     fn discharge(&mut self, key: &Key, write: &OwnWrite) {
         self.charge.set(self.charge.bytes() as usize - write.charged_bytes(key));
     }
+}
+
+/// The memory that a deleted range is charged for.
+fn range_bytes(from: &Key, to: Option<&Key>) -> usize {
+    WRITE_BYTES + from.len() + to.map_or(0, |to| to.len())
 }
 
 #[cfg(test)]
@@ -393,8 +405,9 @@ mod tests {
             }
             if copies.is_empty() {
                 let bytes = overlay.writes.iter().map(|(key, write)| write.charged_bytes(key)).sum::<usize>();
-                let charged = overlay.charge.bytes() as usize;
-                assert!(charged == bytes || charged > bytes && overlay.has_deleted_ranges(), "seed {seed}");
+                let ranges = overlay.deleted.iter().map(|(from, to)| range_bytes(from, to.as_ref())).sum::<usize>();
+                assert_eq!(overlay.deleted_bytes, ranges, "seed {seed}");
+                assert_eq!(overlay.charge.bytes() as usize, bytes + ranges, "seed {seed}");
             }
             let batch = overlay.to_batch();
             assert_eq!((batch.len(), batch.raw_bytes()), (overlay.len(), overlay.raw_bytes()), "seed {seed}");

@@ -56,6 +56,8 @@ pub struct State {
     pub version: Arc<Version>,
     /// This tree's part of `version`.
     tree: Arc<TreeVersion>,
+    /// True if that has range deletes: each lookup asks.
+    has_range_deletes: bool,
     /// The filter over the whole tree, if there is one.
     filter: Option<Arc<FilterView>>,
     /// The same without the filter, for scans; `None` in that. Made when the state is published.
@@ -65,7 +67,8 @@ pub struct State {
 impl State {
     fn new(id: TreeId, active: Arc<Memtable>, immutable: Arc<[Arc<ImmutableMemtable>]>, version: Arc<Version>) -> Self {
         let tree = version.expect_tree(id).clone();
-        Self { active, immutable, version, tree, filter: None, for_scans: None }
+        let has_range_deletes = !tree.range_deletes().is_empty();
+        Self { active, immutable, version, tree, has_range_deletes, filter: None, for_scans: None }
     }
 
     /// The state as it is published.
@@ -108,8 +111,7 @@ impl State {
     /// see [`RangeTombstones::floor`].
     #[inline]
     pub fn floor_in_tables(&self, query: Query<'_>) -> Sequence {
-        let deletes = self.tree.range_deletes();
-        if deletes.is_empty() { Sequence::ZERO } else { self.find_floor_in_tables(query) }
+        if self.has_range_deletes { self.find_floor_in_tables(query) } else { Sequence::ZERO }
     }
 
     #[cold]

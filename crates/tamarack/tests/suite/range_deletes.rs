@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tamarack::mistake;
 #[cfg(debug_assertions)]
@@ -775,6 +776,32 @@ fn prefixes_without_an_end_and_bounds_within() -> Result<()> {
         }
         assert_eq!(db.stats().range_deletes, 0, "{prefix:?}");
     }
+    Ok(())
+}
+
+/// The edit that applies a range delete is tried again after a pause if it fails, also where nothing
+/// else happens: a full disk gets its space back.
+#[test]
+fn an_edit_that_fails_is_tried_again() -> Result<()> {
+    let env = SimEnv::new(1);
+    let advanced = AdvancedOptions::new().env(Arc::new(env.clone())).policy("tiering:T=20");
+    let db = Options::new().threads(1).advanced(advanced.table_bytes(4000)).open("/db")?;
+    fill(&db, 0..2000, 2)?;
+    let snapshot = db.snapshot();
+    db.delete_range(number(0)..number(1990))?;
+    db.flush()?;
+    db.wait_for_compactions()?;
+    assert_eq!(db.stats().range_deletes, 1, "a snapshot needs what it hides");
+    let bytes = table_bytes(&db);
+    env.inject(Fault::new(Failure::StorageFull).step(tamarack::step::MANIFEST_APPEND));
+    drop(snapshot);
+    env.run_background_until_idle();
+    assert_eq!((db.stats().range_deletes, db.len()?), (1, 10), "the edit has failed");
+    db.wait_for_compactions()?;
+    env.advance(Duration::from_secs(1));
+    env.run_background_until_idle();
+    assert_eq!((db.stats().range_deletes, db.len()?), (0, 10));
+    assert!(table_bytes(&db) < bytes / 4, "{} of {bytes} bytes", table_bytes(&db));
     Ok(())
 }
 

@@ -150,6 +150,8 @@ pub struct Scheduler {
     compaction_retry: Retry,
     /// The version and the oldest readable sequence of the last attempt to apply range deletes.
     range_deletes_tried: [AtomicU64; 2],
+    /// Time of the next one after one that has failed, in nanoseconds on the environment's clock.
+    range_deletes_from_ns: AtomicU64,
     /// Time of the next attempt to remove tables, in nanoseconds on the environment's clock.
     removals_from_ns: AtomicU64,
     workers: OnceLock<Arc<dyn Worker>>,
@@ -181,7 +183,7 @@ pub struct SchedulerParts {
 
 impl Work for Scheduler {
     fn step(&self) -> Progress {
-        self.apply_range_deletes();
+        let range_deletes = self.apply_range_deletes();
         let removals = self.remove_garbage();
         // Read before and after deciding: a pause that ends in between would be slept through
         // otherwise.
@@ -210,8 +212,9 @@ impl Work for Scheduler {
                     // What was not begun for lack of space may begin now.
                     return Progress::More;
                 }
-                let moments = [removals, paused_until, self.paused_until(), look_again, space, rests_from];
-                moments.into_iter().flatten().min().map_or(Progress::Idle, Progress::IdleUntil)
+                let pauses = [paused_until, self.paused_until(), range_deletes];
+                let moments = [removals, look_again, space, rests_from].into_iter().chain(pauses);
+                moments.flatten().min().map_or(Progress::Idle, Progress::IdleUntil)
             }
         }
     }
@@ -265,6 +268,7 @@ impl Scheduler {
             flush_retry,
             compaction_retry,
             range_deletes_tried: Default::default(),
+            range_deletes_from_ns: AtomicU64::new(0),
             removals_from_ns: AtomicU64::new(0),
             workers,
         };

@@ -6,10 +6,12 @@
 //! since the last attempt: the version, or the oldest snapshot.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use tamarack_env::sync::atomic::Ordering;
 
 use super::Scheduler;
+use crate::compaction::retry;
 use crate::compaction::schedule::Schedule;
 use crate::compaction::task::Task;
 use crate::entry::Sequence;
@@ -19,15 +21,19 @@ use crate::mistake::{self, Mistake};
 use crate::tree::version::TreeVersion;
 
 impl Scheduler {
-    /// Applies the range deletes that can be applied now.
-    pub(super) fn apply_range_deletes(&self) {
+    /// Applies the range deletes that can be applied now. Returns when to try again, if that has
+    /// failed.
+    pub(super) fn apply_range_deletes(&self) -> Option<Duration> {
         if !self.tree.may_have_range_deletes() || self.has_ended() {
-            return;
+            return None;
+        }
+        if let Some(pause) = self.range_deletes_pause() {
+            return Some(pause);
         }
         let version = self.manifest.version();
         let attempt = self.range_delete_attempt(version.edit_number());
         if self.tree.of(&version).range_deletes().is_empty() || self.was_tried(attempt) {
-            return;
+            return None;
         }
         drop(version);
         // The gate comes before the lock of the schedule.
@@ -35,7 +41,8 @@ impl Scheduler {
         let schedule = self.schedule.lock();
         let version = self.manifest.version();
         if self.has_ended() || schedule.agenda.is_paused() {
-            return drop(unit);
+            drop(unit);
+            return None;
         }
         let tree = self.tree.of(&version);
         let (edit, oldest) = self.range_delete_attempt(version.edit_number());
@@ -45,7 +52,8 @@ impl Scheduler {
         if applied.changes.is_empty() {
             // Callers may wait for the attempt.
             self.database.progress.notify();
-            return drop(unit);
+            drop(unit);
+            return None;
         }
         self.tree_filter.note_leftovers();
         if !mistake::is_planted(Mistake::CachedThroughRangeDelete) {
@@ -61,18 +69,31 @@ impl Scheduler {
                 tracing::debug!(cuts, ended, "range deletes applied");
                 unit.published(version.edit_number());
                 self.remove_garbage();
+                None
             }
             Err(error) => {
                 unit.failed(&error);
                 // They stay, and hide what they hide, until the next attempt.
                 tracing::warn!(%error, "range deletes could not be applied; that will be retried");
+                let again = self.env.now() + retry::PAUSE;
+                self.range_deletes_from_ns.store(again.as_nanos() as u64, Ordering::Relaxed);
+                self.note_attempt((EditNumber(0), oldest));
+                self.database.progress.notify();
+                Some(again)
             }
         }
+    }
+
+    /// The end of the pause after an attempt that has failed.
+    fn range_deletes_pause(&self) -> Option<Duration> {
+        let from = Duration::from_nanos(self.range_deletes_from_ns.load(Ordering::Relaxed));
+        (self.env.now() < from).then_some(from)
     }
 
     /// Returns true if there is no range delete that might be applied now.
     pub(super) fn range_deletes_are_tried(&self) -> bool {
         !self.tree.may_have_range_deletes()
+            || self.range_deletes_pause().is_some()
             || self.was_tried(self.range_delete_attempt(self.manifest.version().edit_number()))
     }
 
