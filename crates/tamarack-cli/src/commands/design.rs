@@ -72,10 +72,10 @@ Read amplification is given for three operations, without a cache:
 With --policy auto and --memory, policies, filters, memtable sizes and blocks of 4 to
 32 KiB are compared for the workload (with --block-size, --compare or --plot, all blocks
 are of --block-size), and the best is shown, beside the best of each other kind of policy
-that takes at most half as long again, and the defaults of other stores (Monkey's Table 4); the cache takes the memory that is left,
-and serves the reads that its size and --skew promise. --what-if adds the best design and
-its time for half and twice the memory, ten times the data, workloads that mostly read or
-write, and the other devices.
+that takes at most half as long again, and the defaults of other stores (Monkey's
+Table 4); the cache takes the memory that is left, and serves the reads that its size and
+--skew promise. --what-if adds the best design and its time for half and twice the memory,
+ten times the data, workloads that mostly read or write, and the other devices.
 
 --compare prints a row of predicted means for each design, with the best of each column
 marked. A design is a policy, or the name of a store for its defaults (leveldb, rocksdb,
