@@ -202,8 +202,8 @@ impl Arrivals {
 /// A move of an entry: the bucket that it leaves, and the number of its slot there.
 type Move = (usize, usize);
 
-/// The buckets that a search has met, each a bit: comparing with each of [`SEARCHED_MAX`] took three
-/// quarters of the time of searches in vain.
+/// The buckets that a search has met, each a bit: to compare with each of [`SEARCHED_MAX`] took
+/// three quarters of the time of searches that found no place.
 struct MetBuckets([u64; MET_WORDS]);
 
 /// For all buckets of an ordinary partition.
