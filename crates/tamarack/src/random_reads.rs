@@ -1,4 +1,5 @@
-//! [`SteadyReads`]: random reads of which always as many are in flight, to time a device.
+//! [`SteadyReads`]: random reads of which always as many are in flight, to time a device; times of
+//! calls, and medians of rounds.
 
 use std::hint::black_box;
 use std::io;

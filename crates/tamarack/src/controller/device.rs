@@ -50,11 +50,14 @@ const LARGE_PAGES: u64 = 32;
 /// The least part of a large read's time that its bytes count as; what is measured has errors.
 const LARGE_PART_MIN: f64 = 0.05;
 
-/// What was measured of random reads: per second, at each depth and of large ones, one at a time.
+/// What was measured of random reads: per second, at each depth.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct ReadTimes {
     reads_per_second: [f64; READ_DEPTHS.len()],
+    /// The same of large ones, one at a time.
     large_reads_per_second: f64,
+    /// The mean bytes of a large read: small tables have no more.
+    large_bytes: f64,
 }
 
 impl ReadTimes {
@@ -86,26 +89,36 @@ impl ReadTimes {
             let mut reads = SteadyReads::new(depth, &request);
             let clock = env.now();
             let ((), seconds) = timed(env, || storage.read_queue(Reader::Upkeep, &mut reads));
-            let rate = reads.ended().ok()? as f64 / seconds;
-            (env.now() > clock && goes_on()).then_some(rate)
+            let count = reads.ended().ok()? as usize;
+            let bytes: usize = requests[..count].iter().map(|request| request.bytes).sum();
+            let (rate, mean_bytes) = (count as f64 / seconds, bytes as f64 / count as f64);
+            (env.now() > clock && goes_on()).then_some((rate, mean_bytes))
         };
-        let (mut rates, mut large) = ([const { Vec::new() }; READ_DEPTHS.len()], Vec::new());
+        let mut rates = [const { Vec::new() }; READ_DEPTHS.len()];
+        let (mut large, mut large_bytes) = (Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
             for (depth, rates) in READ_DEPTHS.into_iter().zip(&mut rates) {
-                rates.push(time(depth, 1, place)?);
+                rates.push(time(depth, 1, place)?.0);
             }
-            large.push(time(1, LARGE_PAGES, place)?);
+            let (rate, bytes) = time(1, LARGE_PAGES, place)?;
+            large.push(rate);
+            large_bytes.push(bytes);
         }
-        Some(ReadTimes { reads_per_second: rates.map(median), large_reads_per_second: median(large) })
+        let (reads_per_second, large_bytes) = (rates.map(median), median(large_bytes));
+        Some(ReadTimes { reads_per_second, large_reads_per_second: median(large), large_bytes })
     }
 
     /// The device with these reads.
     pub(super) fn of(&self, device: Device) -> Device {
-        let ReadTimes { reads_per_second, large_reads_per_second } = *self;
+        let ReadTimes { reads_per_second, large_reads_per_second, large_bytes } = *self;
         let (read_seconds, large_seconds) = (1.0 / reads_per_second[0], 1.0 / large_reads_per_second);
-        let bytes = (LARGE_PAGES - 1) as f64 * RANDOM_READ_BYTES as f64;
+        let device = Device { read_seconds, reads_per_second, ..device };
+        let bytes = large_bytes - RANDOM_READ_BYTES as f64;
+        if bytes < RANDOM_READ_BYTES as f64 {
+            return device;
+        }
         let read_bytes_per_second = bytes / (large_seconds - read_seconds).max(LARGE_PART_MIN * large_seconds);
-        Device { read_seconds, reads_per_second, read_bytes_per_second, ..device }
+        Device { read_bytes_per_second, ..device }
     }
 }
 
@@ -162,4 +175,30 @@ impl<'t> Pages<'t> {
 fn scattered(number: u64, end: u64) -> u64 {
     let golden = number.wrapping_mul(STEP);
     ((u128::from(golden) * u128::from(end)) >> 64) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a byte takes follows from reads as large as they were, and is not told from pages alone.
+    #[test]
+    fn bytes_are_those_that_were_read() {
+        let reads_per_second = [10_000.0, 20_000.0, 40_000.0, 80_000.0, 80_000.0, 80_000.0];
+        let nvme = Device::nvme();
+        let read_bytes_per_second = |pages: f64, microseconds: f64| {
+            let (large_reads_per_second, large_bytes) = (1e6 / microseconds, pages * RANDOM_READ_BYTES as f64);
+            let device = ReadTimes { reads_per_second, large_reads_per_second, large_bytes }.of(nvme);
+            assert_eq!((device.read_seconds, device.reads_per_second), (1e-4, reads_per_second));
+            assert_eq!(device.check(), Ok(()));
+            device.read_bytes_per_second
+        };
+        let near = |found: f64, expected: f64| assert!((found / expected - 1.0).abs() < 1e-9, "{found}, {expected}");
+        near(read_bytes_per_second(32.0, 200.0), 31.0 * 4096.0 / 100e-6);
+        // Tables of eight pages.
+        near(read_bytes_per_second(8.0, 128.0), 7.0 * 4096.0 / 28e-6);
+        // Large reads that were met by chance as fast as small ones.
+        near(read_bytes_per_second(32.0, 90.0), 31.0 * 4096.0 / 4.5e-6);
+        near(read_bytes_per_second(1.0, 100.0), nvme.read_bytes_per_second);
+    }
 }
