@@ -181,7 +181,7 @@ fn scattered(number: u64, end: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// What a byte takes follows from reads as large as they were, and is not told from pages alone.
+    /// What a byte takes follows from reads as large as they were, and is not told from pages.
     #[test]
     fn bytes_are_those_that_were_read() {
         let reads_per_second = [10_000.0, 20_000.0, 40_000.0, 80_000.0, 80_000.0, 80_000.0];
