@@ -66,7 +66,7 @@ pub enum MemoryPart {
     Compactions,
     /// Records on their way into the WAL.
     Wal,
-    /// Metadata of tables and runs.
+    /// Metadata of tables and runs, and range deletes that tables still need.
     Tables,
     /// Transactions: what they have read and written, and the keys that others write meanwhile.
     Transactions,

@@ -429,6 +429,14 @@ impl<S: Source> Source for MergedSource<S> {
         self.advance(Direction::Backward, S::prev)
     }
 
+    fn pass(&mut self, to: Option<&[u8]>, floor: Sequence) -> Result<()> {
+        self.advance(Direction::Forward, |source| source.pass(to, floor))
+    }
+
+    fn pass_back(&mut self, from: &[u8], floor: Sequence) -> Result<()> {
+        self.advance(Direction::Backward, |source| source.pass_back(from, floor))
+    }
+
     #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
         self.sources[self.winner?].entry()

@@ -36,7 +36,7 @@ use super::run::Run;
 use super::state::State;
 use super::version::Level;
 use crate::cache::Holder;
-use crate::entry::{Entry, Query};
+use crate::entry::{Entry, Query, Sequence};
 use crate::error::Result;
 use crate::measure;
 use crate::stats::LookupTally;
@@ -226,6 +226,11 @@ impl<'s> Candidate<'s> {
         visit: &mut dyn FnMut(Entry<'_>, Holder<'_>) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>> {
         self.table.search(query, self.is_filtered, tally, visit)
+    }
+
+    /// The largest sequence of the table's entries.
+    pub fn largest_sequence(&self) -> Sequence {
+        self.table.meta().largest_sequence
     }
 
     /// Begins the way to the data block.

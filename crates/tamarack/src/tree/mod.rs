@@ -38,6 +38,8 @@ mod extent;
 
 mod filter_fpr;
 
+pub mod range_deletes;
+
 pub mod run;
 
 pub mod design;

@@ -119,6 +119,11 @@ impl Slice {
         }
     }
 
+    /// Returns true if the sequences of all entries are below `floor`.
+    pub fn is_below(&self, floor: Sequence) -> bool {
+        self.table.meta().largest_sequence < floor
+    }
+
     /// Returns true if all keys that the slice may hold are smaller than all of `other`.
     pub fn is_before(&self, other: &Self) -> bool {
         self.ends_before(other.first_key())

@@ -43,6 +43,7 @@ mod model;
 mod observed;
 mod openmetrics;
 mod operands;
+mod range_deletes;
 mod rates;
 mod read_only;
 mod reads;
