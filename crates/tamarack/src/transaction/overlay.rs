@@ -103,21 +103,21 @@ enum Undo {
     Restore(Option<OwnWrite>),
     /// The key loses its last operand.
     PopOperand,
-    /// The deleted ranges are these again, which are still charged, and take so many bytes.
-    Ranges(DeletedRanges, usize),
+    /// The deleted range that begins with the key is in pieces again, which are still charged:
+    /// those that a range delete has joined.
+    Split(Vec<DeletedRange>),
 }
 
-/// Ranges of keys that a transaction has deleted: disjoint, by their first keys, with their ends.
-type DeletedRanges = BTreeMap<Key, Option<Key>>;
+/// A range of keys that a transaction has deleted: its first key, and its end.
+type DeletedRange = (Key, Option<Key>);
 
 /// The writes of a transaction. See the module's documentation.
 #[derive(Debug, Default)]
 pub(super) struct Overlay {
     writes: BTreeMap<Key, OwnWrite>,
-    /// What others have written to keys in these is hidden.
-    deleted: DeletedRanges,
-    /// The memory that these are charged for.
-    deleted_bytes: usize,
+    /// What others have written to keys in these is hidden. They are disjoint, by their first keys,
+    /// with their ends.
+    deleted: BTreeMap<Key, Option<Key>>,
     /// How each write since the first savepoint is taken back.
     undo: Vec<(Key, Undo)>,
     /// The numbers of the savepoints, ascending, with the length of `undo` at each.
@@ -182,36 +182,36 @@ impl Overlay {
                 self.discharge(&key, &before);
             }
         }
-        let before_bytes = self.deleted_bytes;
+        let (from, joined) = self.join_deleted(from, to);
         if has_savepoints {
-            self.undo.push((from.clone(), Undo::Ranges(self.deleted.clone(), before_bytes)));
-        }
-        self.join_deleted(from, to);
-        self.charge.grow(self.deleted_bytes);
-        if !has_savepoints {
-            self.charge.set(self.charge.bytes() as usize - before_bytes);
+            self.undo.push((from, Undo::Split(joined)));
+        } else {
+            joined.iter().for_each(|range| self.discharge_range(range));
         }
     }
 
-    /// Adds a deleted range, joined with those that it overlaps or touches.
-    fn join_deleted(&mut self, mut from: Key, mut to: Option<Key>) {
+    /// Adds a deleted range, joined with those that it overlaps or touches. Returns its first key,
+    /// and the others, which are still charged.
+    fn join_deleted(&mut self, mut from: Key, mut to: Option<Key>) -> (Key, Vec<DeletedRange>) {
         let later = |one: Option<Key>, other: Option<Key>| one.zip(other).map(|(one, other)| one.max(other));
         let before = self.deleted.range::<[u8], _>((Bound::Unbounded, Bound::Included(&*from))).next_back();
         if let Some((begin, end)) = before
             && end.as_ref().is_none_or(|end| *end >= from)
         {
-            (from, to) = (begin.clone(), later(to, end.clone()));
+            from = begin.clone();
         }
+        let mut joined = Vec::new();
         loop {
             let end = to.as_deref().map_or(Bound::Unbounded, Bound::Included);
             let next = self.deleted.range::<[u8], _>((Bound::Included(&*from), end)).next();
             let Some((begin, end)) = next.map(|(begin, end)| (begin.clone(), end.clone())) else { break };
-            self.deleted_bytes -= range_bytes(&begin, end.as_ref());
-            to = later(to, end);
+            to = later(to, end.clone());
             self.deleted.remove(&begin);
+            joined.push((begin, end));
         }
-        self.deleted_bytes += range_bytes(&from, to.as_ref());
-        self.deleted.insert(from, to);
+        self.charge.grow(range_bytes(&from, to.as_ref()));
+        self.deleted.insert(from.clone(), to);
+        (from, joined)
     }
 
     /// Returns what was written to `key`, if anything was.
@@ -273,9 +273,10 @@ impl Overlay {
         self.savepoints.truncate(at + 1);
         for (key, undo) in self.undo.split_off(self.savepoints[at].1).into_iter().rev() {
             let undone = match undo {
-                Undo::Ranges(before, bytes) => {
-                    self.charge.set(self.charge.bytes() as usize - self.deleted_bytes);
-                    (self.deleted, self.deleted_bytes) = (before, bytes);
+                Undo::Split(pieces) => {
+                    let range = self.deleted.remove_entry(&key).expect("it was deleted");
+                    self.discharge_range(&range);
+                    self.deleted.extend(pieces);
                     continue;
                 }
                 Undo::Restore(Some(before)) => self.writes.insert(key.clone(), before),
@@ -319,6 +320,10 @@ impl Overlay {
     fn discharge(&mut self, key: &Key, write: &OwnWrite) {
         self.charge.set(self.charge.bytes() as usize - write.charged_bytes(key));
     }
+
+    fn discharge_range(&mut self, (from, to): &DeletedRange) {
+        self.charge.set(self.charge.bytes() as usize - range_bytes(from, to.as_ref()));
+    }
 }
 
 /// The memory that a deleted range is charged for.
@@ -345,6 +350,13 @@ mod tests {
         (base, write.operands.iter().map(|operand| operand.to_vec()).collect())
     }
 
+    /// What is to be charged while nothing is kept for savepoints.
+    fn needed_bytes(overlay: &Overlay) -> usize {
+        let writes = overlay.writes.iter().map(|(key, write)| write.charged_bytes(key)).sum::<usize>();
+        let ranges = overlay.deleted.iter().map(|(from, to)| range_bytes(from, to.as_ref())).sum::<usize>();
+        writes + ranges
+    }
+
     /// After any writes and rollbacks the overlay has what a map has of which each savepoint keeps
     /// a copy.
     #[test]
@@ -366,6 +378,9 @@ mod tests {
                         assert!(overlay.rollback_to(copies[at].0), "seed {seed}");
                         map = copies[at].1.clone();
                         rollbacks += 1;
+                        if at == 0 {
+                            assert_eq!(overlay.charge.bytes() as usize, needed_bytes(&overlay), "seed {seed}");
+                        }
                     }
                     2 => {
                         let unknown = 1 + random.below(20);
@@ -404,10 +419,7 @@ mod tests {
                 assert_eq!(found, map, "seed {seed}");
             }
             if copies.is_empty() {
-                let bytes = overlay.writes.iter().map(|(key, write)| write.charged_bytes(key)).sum::<usize>();
-                let ranges = overlay.deleted.iter().map(|(from, to)| range_bytes(from, to.as_ref())).sum::<usize>();
-                assert_eq!(overlay.deleted_bytes, ranges, "seed {seed}");
-                assert_eq!(overlay.charge.bytes() as usize, bytes + ranges, "seed {seed}");
+                assert_eq!(overlay.charge.bytes() as usize, needed_bytes(&overlay), "seed {seed}");
             }
             let batch = overlay.to_batch();
             assert_eq!((batch.len(), batch.raw_bytes()), (overlay.len(), overlay.raw_bytes()), "seed {seed}");

@@ -457,7 +457,6 @@ fn make_the_database() -> Result<()> {
         return Ok(());
     }
     let (os, dir) = (OsEnv::new(), golden(LATEST.name));
-    os.create_dir(&dir, STEP).expect("a directory of the repository");
     for name in LATEST.files().keys() {
         os.remove(&name.path(&dir), STEP).expect("it was read");
     }
