@@ -148,7 +148,7 @@ impl Prefixes {
 
 /// The first index in `range` for which `before` is false, if it is true for those before and false
 /// for those after; the end of the range if there is none.
-#[inline]
+#[inline(always)] // Of usually none or one.
 pub(crate) fn partition_point(range: Range<usize>, before: impl Fn(usize) -> bool) -> usize {
     let Range { start: mut low, end: mut high } = range;
     while low < high {

@@ -254,6 +254,7 @@ impl Memtable {
 
     /// The bytes in use by filter, entries and links: [`Memtable::memory_bytes`] without what is
     /// free in the last chunks.
+    #[inline]
     pub fn used_bytes(&self) -> u64 {
         self.list.arena().used_bytes() + self.filter.memory_bytes() + self.ranges.memory_bytes()
     }

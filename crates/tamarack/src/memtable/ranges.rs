@@ -77,6 +77,7 @@ impl MemtableRanges {
     }
 
     /// The bytes in use.
+    #[inline]
     pub(super) fn memory_bytes(&self) -> u64 {
         self.memory_bytes.load(Ordering::Relaxed)
     }

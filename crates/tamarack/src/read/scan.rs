@@ -308,8 +308,11 @@ impl<O: Origin> Open<O> {
             return Ok(Some(spare));
         }
         let source = self.origin.open(&self.range, limit)?;
-        let cursor = VisibleCursor::new(source, self.sequence, self.range.clone(), self.merging.clone());
-        Ok(Some(Box::new(cursor.above(self.origin.range_tombstones()))))
+        let mut cursor = Box::new(VisibleCursor::new(source, self.sequence, self.range.clone(), self.merging.clone()));
+        if let Some(tombstones) = self.origin.range_tombstones() {
+            cursor.hide(tombstones);
+        }
+        Ok(Some(cursor))
     }
 
     /// Skips the entries below `from` that are left. Returns false if none is left then.

@@ -116,10 +116,10 @@ impl<S: Source> VisibleCursor<S> {
     }
 
     /// Hides what these range tombstones hide from the reader.
-    #[must_use]
-    pub fn above(mut self, tombstones: Option<RangeTombstones>) -> Self {
-        self.deleted = tombstones.map(|tombstones| Box::new(DeletedKeys::new(tombstones, self.sequence)));
-        self
+    #[cold]
+    #[inline(never)]
+    pub fn hide(&mut self, tombstones: RangeTombstones) {
+        self.deleted = Some(Box::new(DeletedKeys::new(tombstones, self.sequence)));
     }
 
     /// Moves to the next visible key, or to the first one if unpositioned; returns false if there
@@ -229,17 +229,15 @@ impl<S: Source> VisibleCursor<S> {
             } else {
                 replace(&mut self.key, entry.key);
                 (known, settled, steps) = (true, false, 0);
-                if let Some(deleted) = &mut self.deleted {
-                    self.floor = deleted.floor_of(&self.key);
-                }
             }
             if !settled && entry.sequence <= self.sequence {
                 settled = true;
-                if entry.sequence < self.floor {
+                let (kind, sequence) = (entry.kind, entry.sequence);
+                if self.deleted.is_some() && self.find_floor() > sequence {
                     self.pass_forward()?;
                     continue;
                 }
-                match entry.kind {
+                match kind {
                     EntryKind::Put => return Ok(CursorPosition::Forward),
                     EntryKind::Delete => {}
                     kind => match self.merge_forward(kind)? {
@@ -256,6 +254,13 @@ impl<S: Source> VisibleCursor<S> {
             }
         }
         Ok(CursorPosition::Unpositioned)
+    }
+
+    /// Looks the floor of `self.key` up.
+    #[inline(never)]
+    fn find_floor(&mut self) -> Sequence {
+        self.floor = self.deleted.as_mut().map_or(Sequence::ZERO, |deleted| deleted.floor_of(&self.key));
+        self.floor
     }
 
     /// Passes what the range delete hides that hides the version that the source is on.
@@ -331,13 +336,31 @@ impl<S: Source> VisibleCursor<S> {
                 Some(entry) if !self.range.starts_after(entry.key) => replace(&mut self.key, entry.key),
                 _ => return Ok(false),
             }
-            if let Some(deleted) = &mut self.deleted {
-                self.floor = deleted.floor_of(&self.key);
-            }
-            if self.skip_key_backward()? {
+            let found = match self.deleted {
+                None => self.skip_key_backward()?,
+                Some(_) => self.skip_key_above_floor()?,
+            };
+            if found {
                 return Ok(true);
             }
         }
+    }
+
+    /// [`VisibleCursor::skip_key_backward`] if there are range tombstones.
+    #[inline(never)]
+    fn skip_key_above_floor(&mut self) -> Result<bool> {
+        let floor = self.find_floor();
+        // What is below comes first.
+        while let Some(entry) = self.source.entry()
+            && same_key(entry.key, &self.key)
+        {
+            if entry.sequence >= floor {
+                return self.skip_key_backward();
+            }
+            self.pass_backward()?;
+        }
+        self.is_copied = false;
+        Ok(false)
     }
 
     /// Moves back over all versions of `self.key`, on the oldest of which the source is positioned.
@@ -347,16 +370,9 @@ impl<S: Source> VisibleCursor<S> {
     fn skip_key_backward(&mut self) -> Result<bool> {
         let (mut found, mut steps) = (false, 0);
         self.is_copied = false;
-        let mut is_same = true;
         while let Some(entry) = self.source.entry()
-            && (is_same || same_key(entry.key, &self.key))
+            && (steps == 0 || same_key(entry.key, &self.key))
         {
-            is_same = false;
-            if entry.sequence < self.floor {
-                // Older than all versions that count.
-                self.pass_backward()?;
-                continue;
-            }
             steps += 1;
             let visible = entry.sequence <= self.sequence;
             if visible {
@@ -652,8 +668,10 @@ pub(crate) mod tests {
             let expected: Vec<_> = expected.into_iter().collect();
             let tombstones = RangeTombstones::of(&deletes);
             let source = SortedSource::new(versions);
-            let cursor = VisibleCursor::new(source, sequence, KeyRange::ALL, merging.clone());
-            let mut cursor = cursor.above((!tombstones.is_empty()).then_some(tombstones));
+            let mut cursor = VisibleCursor::new(source, sequence, KeyRange::ALL, merging.clone());
+            if !tombstones.is_empty() {
+                cursor.hide(tombstones);
+            }
             let mut at: Option<usize> = None;
             for _ in 0..60 {
                 let forward = random.below(2) == 0;

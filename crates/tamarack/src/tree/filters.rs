@@ -135,7 +135,7 @@ impl Filters {
     /// Records the outcome of a sampled lookup, which has ended and was not decided by memtables,
     /// in each run that it reached: all down to the run that `decided`, or all if none did. Queries
     /// the filters again.
-    #[cold]
+    #[inline(never)]
     pub fn note_samples(&self, state: &State, query: Query<'_>, decided: Option<&Run>) {
         if state.filter().is_some() {
             // Samples are for the filters of tables, and would cost each lookup something for every

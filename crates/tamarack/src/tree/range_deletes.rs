@@ -27,7 +27,7 @@
 //!
 //! Once no slice waits, the range delete ends by the same edit.
 //!
-//! Tests: `tests/suite/range_deletes.rs`.
+//! Tests: `tests/suite/range_deletes.rs`, `tests/suite/range_deletes_applied.rs`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

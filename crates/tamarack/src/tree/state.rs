@@ -97,14 +97,18 @@ impl State {
 
     /// Returns all range tombstones: those of memtables, and those that tables need. `None` if
     /// there is none.
+    #[inline]
     pub fn range_tombstones(&self) -> Option<RangeTombstones> {
-        let of_tables = self.tree.range_deletes();
-        if of_tables.is_empty() && !self.memtables().any(|memtable| memtable.has_range_tombstones()) {
-            return None;
-        }
-        let mut all = of_tables.tombstones().clone();
+        let has_some = self.has_range_deletes || self.memtables().any(|memtable| memtable.has_range_tombstones());
+        has_some.then(|| self.all_range_tombstones())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn all_range_tombstones(&self) -> RangeTombstones {
+        let mut all = self.tree.range_deletes().tombstones().clone();
         self.memtables().for_each(|memtable| all.extend(&memtable.range_tombstones()));
-        Some(all)
+        all
     }
 
     /// Returns the floor of the query's key in tables, of which range deletes hide what is below:

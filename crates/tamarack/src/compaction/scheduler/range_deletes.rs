@@ -3,9 +3,12 @@
 //! written but one edit.
 //!
 //! A worker tries it before each step, if the version has range deletes and anything has changed
-//! since the last attempt: the version, or the oldest snapshot.
+//! since the last attempt: the version, or the oldest snapshot. It looks at range deletes, runs and
+//! cached entries without the lock of the schedule, and once more with it only if the version has
+//! changed meanwhile.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tamarack_env::sync::atomic::Ordering;
@@ -18,7 +21,8 @@ use crate::entry::Sequence;
 use crate::format::edit::RunId;
 use crate::format::meta::EditNumber;
 use crate::mistake::{self, Mistake};
-use crate::tree::version::TreeVersion;
+use crate::tree::range_deletes::AppliedRangeDeletes;
+use crate::tree::version::{TreeVersion, Version};
 
 impl Scheduler {
     /// Applies the range deletes that can be applied now. Returns when to try again, if that has
@@ -36,19 +40,22 @@ impl Scheduler {
             return None;
         }
         drop(version);
+        let mut situation = self.cut_situation(&self.schedule.lock());
+        let mut applied = self.plan_cuts(&situation);
         // The gate comes before the lock of the schedule.
         let unit = self.tree_filter.begin_cuts();
         let schedule = self.schedule.lock();
-        let version = self.manifest.version();
         if self.has_ended() || schedule.agenda.is_paused() {
             drop(unit);
             return None;
         }
-        let tree = self.tree.of(&version);
-        let (edit, oldest) = self.range_delete_attempt(version.edit_number());
-        let busy = busy_runs(&schedule, tree);
-        let applied = tree.apply_range_deletes(oldest, |run| busy.contains(&run));
-        self.note_attempt((edit, oldest));
+        let now = self.cut_situation(&schedule);
+        if !now.allows_what(&situation) {
+            situation = now;
+            applied = self.plan_cuts(&situation);
+        }
+        let oldest = situation.oldest;
+        self.note_attempt((situation.version.edit_number(), oldest));
         if applied.changes.is_empty() {
             // Callers may wait for the attempt.
             self.database.progress.notify();
@@ -56,11 +63,6 @@ impl Scheduler {
             return None;
         }
         self.tree_filter.note_leftovers();
-        if !mistake::is_planted(Mistake::CachedThroughRangeDelete) {
-            // Lookups that are in progress and do not see the range deletes have not seen the flush
-            // that brought them, so they cache nothing any more.
-            version.files().storage().cache().forget(&applied.ended);
-        }
         let (cuts, ended) = (applied.changes.len(), applied.ended.len());
         let installed = self.install(applied.changes);
         drop(schedule);
@@ -82,6 +84,26 @@ impl Scheduler {
                 Some(again)
             }
         }
+    }
+
+    /// What cuts depend on.
+    fn cut_situation(&self, schedule: &Schedule) -> CutSituation {
+        let version = self.manifest.version();
+        let busy = busy_runs(schedule, self.tree.of(&version));
+        CutSituation { oldest: self.database.sequences.readable()[0], version, busy }
+    }
+
+    /// Returns the edit that applies range deletes, and forgets the cached entries that those hide
+    /// which it ends.
+    fn plan_cuts(&self, situation: &CutSituation) -> AppliedRangeDeletes {
+        let CutSituation { version, oldest, busy } = situation;
+        let applied = self.tree.of(version).apply_range_deletes(*oldest, |run| busy.contains(&run));
+        if !mistake::is_planted(Mistake::CachedThroughRangeDelete) {
+            // Lookups that are in progress and do not see the range deletes have not seen the flush
+            // that brought them, so they cache nothing any more.
+            version.files().storage().cache().forget(&applied.ended);
+        }
+        applied
     }
 
     /// The end of the pause after an attempt that has failed.
@@ -118,6 +140,22 @@ impl Scheduler {
         let [tried_edit, tried_oldest] = &self.range_deletes_tried;
         tried_oldest.store(oldest.0, Ordering::Relaxed);
         tried_edit.store(edit.0, Ordering::Relaxed);
+    }
+}
+
+/// What cuts depend on: the version, the oldest sequence that is read, and the runs that must not
+/// be cut.
+struct CutSituation {
+    version: Arc<Version>,
+    oldest: Sequence,
+    busy: BTreeSet<RunId>,
+}
+
+impl CutSituation {
+    /// Returns true if cuts that were planned in an earlier situation can be made in this one. The
+    /// oldest sequence that is read only grows.
+    fn allows_what(&self, planned: &Self) -> bool {
+        self.version.edit_number() == planned.version.edit_number() && self.busy.is_subset(&planned.busy)
     }
 }
 
