@@ -60,6 +60,8 @@ use std::sync::Arc;
 
 use tamarack_env::sync::atomic::{AtomicU64, Ordering};
 
+use tamarack_filter::Digest;
+
 pub use cursor::MemtableCursor;
 pub use pinned::PinnedValue;
 
@@ -166,14 +168,27 @@ impl Memtable {
     /// it breaks. The entry at which it does is noted as looked up. A range tombstone that covers
     /// the key is a version, too: a tombstone, without a key.
     pub fn get<'b>(&'b self, query: Query<'_>, visit: &mut dyn FnMut(Entry<'b>) -> ControlFlow<()>) -> ControlFlow<()> {
+        if self.may_have(query.digest()) { self.search(query, visit) } else { ControlFlow::Continue(()) }
+    }
+
+    /// Returns false if there is no version of such a key.
+    #[inline]
+    pub fn may_have(&self, digest: Digest) -> bool {
+        self.ranges.has_some() || self.filter.may_have(digest)
+    }
+
+    /// [`Memtable::get`] in a memtable that may have the key.
+    pub fn search<'b>(
+        &'b self,
+        query: Query<'_>,
+        visit: &mut dyn FnMut(Entry<'b>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        let (key, sequence) = (query.key(), query.sequence());
         if self.ranges.has_some() {
-            return self.get_above_floor(query, visit);
+            return self.search_above_floor(key, query.digest(), sequence, visit);
         }
-        if !self.filter.may_have(query.digest()) {
-            return ControlFlow::Continue(());
-        }
-        let mut at = self.list.at_or_after(&SearchPosition::new(query.key(), query.sequence()));
-        while let Some(node) = at.filter(|node| node.key() == query.key()) {
+        let mut at = self.list.at_or_after(&SearchPosition::new(key, sequence));
+        while let Some(node) = at.filter(|node| node.key() == key) {
             if visit(node.entry()).is_break() {
                 node.note_lookup();
                 return ControlFlow::Break(());
@@ -183,21 +198,23 @@ impl Memtable {
         ControlFlow::Continue(())
     }
 
-    /// [`Memtable::get`] in a memtable with range tombstones.
+    /// [`Memtable::search`] in a memtable with range tombstones.
     #[cold]
     #[inline(never)]
-    fn get_above_floor<'b>(
+    fn search_above_floor<'b>(
         &'b self,
-        query: Query<'_>,
+        key: &[u8],
+        digest: Digest,
+        sequence: Sequence,
         visit: &mut dyn FnMut(Entry<'b>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
-        if mistake::is_planted(Mistake::RangeDeleteUnderFilter) && !self.filter.may_have(query.digest()) {
+        if mistake::is_planted(Mistake::RangeDeleteUnderFilter) && !self.filter.may_have(digest) {
             return ControlFlow::Continue(());
         }
-        let floor = self.ranges.look(|tombstones| tombstones.floor(query.key(), query.sequence()));
-        if self.filter.may_have(query.digest()) {
-            let mut at = self.list.at_or_after(&SearchPosition::new(query.key(), query.sequence()));
-            while let Some(node) = at.filter(|node| node.key() == query.key()) {
+        let floor = self.ranges.look(|tombstones| tombstones.floor(key, sequence));
+        if self.filter.may_have(digest) {
+            let mut at = self.list.at_or_after(&SearchPosition::new(key, sequence));
+            while let Some(node) = at.filter(|node| node.key() == key) {
                 let entry = node.entry();
                 if entry.sequence < floor
                     || floor > Sequence::ZERO && mistake::is_planted(Mistake::RangeDeleteHidesYounger)

@@ -350,6 +350,7 @@ impl<S: Source> MergedSource<S> {
 }
 
 /// The place of a source: that of its entry, or at which it waits.
+#[inline]
 fn place_of(source: &impl Source) -> Option<(&[u8], Sequence)> {
     source.entry().map(|entry| (entry.key, entry.sequence)).or_else(|| source.waits_at())
 }

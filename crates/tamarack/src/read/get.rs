@@ -326,8 +326,19 @@ impl SampledLookup {
 /// Visits the versions in memtables.
 #[inline]
 fn fold_memtables(state: &State, query: Query<'_>, visit: Visit<'_>) -> ControlFlow<()> {
-    let in_memtable = |memtable: &Arc<Memtable>, visit: Visit<'_>| {
-        memtable.get(query, &mut |entry| visit(entry, &|value| Value::in_memtable(memtable.pin(value))))
-    };
-    state.memtables().try_for_each(|memtable| in_memtable(memtable, visit))
+    // Usually the active one is the only one.
+    if state.active.may_have(query.digest()) {
+        fold_memtable(&state.active, query, visit)?;
+    }
+    for immutable in &*state.immutable {
+        if immutable.memtable.may_have(query.digest()) {
+            fold_memtable(&immutable.memtable, query, visit)?;
+        }
+    }
+    ControlFlow::Continue(())
+}
+
+#[inline(never)]
+fn fold_memtable(memtable: &Arc<Memtable>, query: Query<'_>, visit: Visit<'_>) -> ControlFlow<()> {
+    memtable.search(query, &mut |entry| visit(entry, &|value| Value::in_memtable(memtable.pin(value))))
 }

@@ -336,30 +336,28 @@ impl<S: Source> VisibleCursor<S> {
                 Some(entry) if !self.range.starts_after(entry.key) => replace(&mut self.key, entry.key),
                 _ => return Ok(false),
             }
-            let found = match self.deleted {
-                None => self.skip_key_backward()?,
-                Some(_) => self.skip_key_above_floor()?,
-            };
-            if found {
+            if self.deleted.is_some() && !self.pass_hidden_backward()? {
+                continue;
+            }
+            if self.skip_key_backward()? {
                 return Ok(true);
             }
         }
     }
 
-    /// [`VisibleCursor::skip_key_backward`] if there are range tombstones.
+    /// Moves back over the versions of `self.key` that range deletes hide: all that are below its
+    /// floor, so they come first. Returns false if the key has no other one.
     #[inline(never)]
-    fn skip_key_above_floor(&mut self) -> Result<bool> {
+    fn pass_hidden_backward(&mut self) -> Result<bool> {
         let floor = self.find_floor();
-        // What is below comes first.
         while let Some(entry) = self.source.entry()
             && same_key(entry.key, &self.key)
         {
             if entry.sequence >= floor {
-                return self.skip_key_backward();
+                return Ok(true);
             }
             self.pass_backward()?;
         }
-        self.is_copied = false;
         Ok(false)
     }
 

@@ -28,6 +28,7 @@ pub struct RunVolume {
 }
 
 impl std::iter::Sum for RunVolume {
+    #[inline]
     fn sum<I: Iterator<Item = Self>>(parts: I) -> Self {
         parts.fold(Self::default(), |sum, part| Self {
             raw_bytes: sum.raw_bytes + part.raw_bytes,

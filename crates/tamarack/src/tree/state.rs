@@ -115,13 +115,14 @@ impl State {
     /// see [`RangeTombstones::floor`].
     #[inline]
     pub fn floor_in_tables(&self, query: Query<'_>) -> Sequence {
-        if self.has_range_deletes { self.find_floor_in_tables(query) } else { Sequence::ZERO }
+        // Not the query itself, which would be copied for the call.
+        if self.has_range_deletes { self.find_floor_in_tables(query.key(), query.sequence()) } else { Sequence::ZERO }
     }
 
     #[cold]
     #[inline(never)]
-    fn find_floor_in_tables(&self, query: Query<'_>) -> Sequence {
-        self.tree.range_deletes().tombstones().floor(query.key(), query.sequence())
+    fn find_floor_in_tables(&self, key: &[u8], sequence: Sequence) -> Sequence {
+        self.tree.range_deletes().tombstones().floor(key, sequence)
     }
 
     /// Returns the memory of all memtables, in bytes.
