@@ -218,10 +218,10 @@ fn chucky(digests: &[Digest]) -> Directory {
         let from = digests.partition_point(|digest| *digest < interval.first());
         let to = digests.partition_point(|digest| *digest <= interval.last());
         let buckets = ((to - from) as f64 / (slots as f64 * load(slots))).ceil() as usize;
-        let partition = Partition::filled(code.clone(), buckets.max(1), |partition, add| {
+        let partition = Partition::filled(code.clone(), buckets.max(1), u64::MAX, |partition, add| {
             digests[from..to].iter().for_each(|digest| add(interval.place(partition, *digest), lid(*digest)));
         });
-        directory = directory.with(interval, Some(Arc::new(partition)));
+        directory = directory.with(interval, partition.map(Arc::new));
     }
     directory
 }

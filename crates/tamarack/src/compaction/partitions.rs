@@ -16,7 +16,7 @@ use tamarack_filter::chucky::Code;
 use tamarack_model::filter::chucky;
 
 use crate::compaction::key_lists::KeyLists;
-use crate::cuckoo::{Directory, EntryChange, Interval, Partition, Place};
+use crate::cuckoo::{Directory, EntryChange, Interval, Partition, Place, unplaced_max};
 use crate::error::Error;
 use crate::format::meta::TableId;
 use crate::memory::{Account, Charge, MemoryPart};
@@ -102,7 +102,7 @@ impl Partitions {
     }
 
     /// The partitions that have too few buckets for as many more entries as `more` gives for each,
-    /// and how many entries they have then.
+    /// and for how many entries they are to be made then.
     pub(super) fn crowded(&self, more: impl Fn(Interval) -> usize) -> Vec<(Interval, u64)> {
         let Some((slots, directory)) =
             self.tree.level_ids(|ids| ids.as_ref().map(|ids| (ids.code.slots(), ids.directory.clone())))
@@ -111,8 +111,10 @@ impl Partitions {
         };
         let partitions = directory.partitions().filter_map(|(interval, partition)| {
             let (partition, more) = (partition?, more(interval) as u64);
-            let entries = partition.entries() + more;
-            (more > 0 && entries > entries_max(slots, partition.buckets())).then_some((interval, entries))
+            let (entries, most) = (partition.entries() + more, entries_max(slots, partition.buckets()));
+            // An overfull one is made for more entries, up to a bound on its memory.
+            let is_overfull = most < entries_for_max(entries) && partition.is_overfull();
+            (more > 0 && (entries > most || is_overfull)).then_some((interval, entries.max(most)))
         });
         partitions.collect()
     }
@@ -227,31 +229,40 @@ impl Partitions {
         drop(refused);
     }
 
-    /// A partition for so many entries that has these, or two of half the interval.
+    /// A partition for so many entries that has these, or two of half the interval. If it would be
+    /// overfull it is made for more.
     fn filled(
         &self,
         code: &Arc<Code>,
         interval: Interval,
-        entries: u64,
+        entries_for: u64,
         made: &[(Digest, Lid)],
     ) -> Vec<(Interval, Arc<Partition>)> {
-        let buckets = buckets_for(code.slots(), entries, interval);
+        let buckets = buckets_for(code.slots(), entries_for, interval);
         if buckets > BUCKETS_MAX
             && let Some(halves) = interval.halves()
         {
             let of_half = |half: Interval| {
                 let made: FilterEntries = made.iter().copied().filter(|(digest, _)| half.contains(*digest)).collect();
                 // Twice as many as half of them, less a few, are no more than half.
-                let entries = (entries / 2).max(made.len() as u64);
-                self.filled(code, half, entries, &made)
+                let entries_for = (entries_for / 2).max(made.len() as u64);
+                self.filled(code, half, entries_for, &made)
             };
             return halves.into_iter().flat_map(of_half).collect();
         }
         let entries = |partition: &Partition, insert: &mut dyn FnMut(Place, Lid)| {
             made.iter().for_each(|(digest, lid)| insert(interval.place(partition, *digest), *lid));
         };
-        let partition = Partition::filled(code.clone(), buckets, entries).charged(&self.account);
-        vec![(interval, Arc::new(partition))]
+        let count = made.len() as u64;
+        let is_last = entries_for >= entries_for_max(count);
+        let unplaced_max = if is_last { u64::MAX } else { unplaced_max(count) };
+        match Partition::filled(code.clone(), buckets, unplaced_max, entries) {
+            Some(partition) => vec![(interval, Arc::new(partition.charged(&self.account)))],
+            None => {
+                let more = (entries_for + entries_for / 4 + 1).min(entries_for_max(count));
+                self.filled(code, interval, more, made)
+            }
+        }
     }
 }
 
@@ -292,6 +303,13 @@ pub(super) fn count_in<T>(ordered: &[T], key: impl Fn(&T) -> Digest, interval: I
 /// The most entries of a partition with so many buckets.
 pub(super) fn entries_max(slots: usize, buckets: usize) -> u64 {
     (buckets as f64 * slots as f64 * chucky::load(slots)) as u64
+}
+
+/// The most entries that a partition of so many is made for because it would be overfull. Such
+/// partitions have less than twice as many buckets as they need, or they would be made smaller
+/// again.
+fn entries_for_max(entries: u64) -> u64 {
+    entries + entries / 2
 }
 
 /// The buckets of a new partition for so many entries: with space for an eighth more on average, a

@@ -15,14 +15,14 @@
 //! the digests of the runs of the state. A unit takes less than a microsecond for each of its keys,
 //! so tens of milliseconds, and more for the flush of a large memtable. Lookups never wait.
 //!
-//! A partition that has too few buckets for what a unit inserts is made anew before, larger by
-//! about an eighth, or in two halves. All partitions grow alike, so those eighths are of different
-//! sizes: else all would be full at once. Its entries come from the digests of all listed tables.
-//! Those are read before the gate is closed, as far as it is known then which are needed. A table
-//! that a compaction has cut has digests of keys that the run lacks; then the present partition
-//! tells which keys still have an entry. (Sometimes it is wrong, as filters are: an entry too many,
-//! which stays until the partition is made again.) When no compaction is in progress, partitions of
-//! which less than half is in use are made anew, smaller.
+//! A partition that has too few buckets for what a unit inserts, or is overfull, is made anew
+//! before, larger by about an eighth, or in two halves. All partitions grow alike, so those eighths
+//! are of different sizes: else all would be full at once. Its entries come from the digests of all
+//! listed tables. Those are read before the gate is closed, as far as it is known then which are
+//! needed. A table that a compaction has cut has digests of keys that the run lacks; then the
+//! present partition tells which keys still have an entry. (Sometimes it is wrong, as filters are:
+//! an entry too many, which stays until the partition is made again.) When no compaction is in
+//! progress, partitions of which less than half is in use are made anew, smaller.
 //!
 //! A compaction hands over what it has merged when its output is a whole table, or its lists are
 //! full, so that neither they nor the time that the gate is closed grow without bound.

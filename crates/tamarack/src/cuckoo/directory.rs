@@ -15,7 +15,8 @@ use std::sync::Arc;
 
 use tamarack_filter::{Digest, DigestSet};
 
-use super::partition::{Partition, Place};
+use super::partition::Partition;
+use super::place::Place;
 
 /// The digests with the same highest bits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -9,7 +9,7 @@
 //!              buckets         64 bits each: a lookup sees all of a bucket at one moment
 //!              rare            fingerprints of rare buckets
 //!              stash           entries that found no bucket
-//!              entries         their number; its lock is held during each change
+//!              counts          of entries; their lock is held during each change
 //! ```
 //!
 //! # Lookups and changes
@@ -46,12 +46,18 @@
 //! Which LIDs runs have is in `tree/level_ids`; who changes the filter, in
 //! `compaction/tree_filter`.
 
+mod changes;
 mod directory;
 mod partition;
+mod place;
 #[cfg(all(test, feature = "shuttle"))]
 mod schedules;
+mod stash;
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests;
+mod way;
 
+pub use changes::EntryChange;
 pub use directory::{Directory, Interval};
-pub use partition::{EntryChange, Partition, Place};
+pub use partition::{Partition, unplaced_max};
+pub use place::Place;

@@ -26,7 +26,7 @@ use tamarack_filter::Digest;
 use tamarack_filter::chucky::{Code, Shares, partition_of};
 use tamarack_testing::Random;
 
-use super::partition::{EntryChange, Partition, Place};
+use super::{EntryChange, Partition, Place};
 use crate::mistake::{self, Mistake};
 
 /// An order that the module forbids.

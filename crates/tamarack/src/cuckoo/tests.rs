@@ -8,7 +8,7 @@ use tamarack_filter::Digest;
 use tamarack_filter::chucky::{Code, Shares, partition_of};
 use tamarack_testing::Random;
 
-use super::partition::{EntryChange, Partition, Place};
+use super::{EntryChange, Partition, Place, unplaced_max};
 
 fn partition(slots: usize, buckets: usize) -> Partition {
     let code = Code::new(slots, &[1, 4, 4], &[Shares::new(vec![25.0, 5.0, 1.0])]).expect("it fits");
@@ -105,6 +105,39 @@ fn partitions_fill_up() {
         }
         assert_eq!(partition.stashed(), 0, "{slots} slots");
     }
+}
+
+/// Keys with several entries, all in the same two buckets, leave fewer slots usable: a partition
+/// says so while few of them are in its stash, and one with half as many buckets more has room.
+#[test]
+fn partitions_of_keys_in_several_runs_are_overfull_earlier() {
+    let (slots, buckets) = (4, 2_000);
+    let partition = partition(slots, buckets);
+    let mut random = Random::new(7);
+    let mut entries = Vec::new();
+    while !partition.is_overfull() {
+        let (key, count) = (random.next(), 1 + random.below(4));
+        for lid in (0..count).map(|n| [0, 1, 5, 2][n as usize]) {
+            entries.push((key, lid));
+            partition.change([(place(&partition, key), EntryChange::Insert(lid))]);
+        }
+    }
+    let load = entries.len() as f64 / (slots * buckets) as f64;
+    assert!((0.6..0.9).contains(&load), "overfull with {load} of the slots in use");
+    let most = unplaced_max(entries.len() as u64);
+    assert!(partition.stashed() as u64 <= most + 4, "{} of {}", partition.stashed(), entries.len());
+    let filled = |buckets: usize| {
+        let code = Code::new(slots, &[1, 4, 4], &[Shares::new(vec![25.0, 5.0, 1.0])]).expect("it fits");
+        Partition::filled(Arc::new(code), buckets, most, |partition, insert| {
+            entries.iter().for_each(|(key, lid)| insert(place(partition, *key), *lid));
+        })
+    };
+    assert!(filled(buckets * 9 / 10).is_none(), "more than {most} have no place in fewer buckets");
+    let larger = filled(buckets * 3 / 2).expect("three halves as many buckets have room");
+    assert_eq!((larger.entries(), larger.is_overfull()), (entries.len() as u64, false));
+    assert!(larger.stashed() as u64 <= most, "{} of {}", larger.stashed(), entries.len());
+    let has_all = entries.iter().all(|(key, lid)| larger.candidates(place(&larger, *key)).iter().any(|of| of == *lid));
+    assert!(has_all, "each entry is found");
 }
 
 /// Keys are found while another thread changes everything around them.
