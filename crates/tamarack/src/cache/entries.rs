@@ -131,8 +131,8 @@ impl EntryTable {
         before
     }
 
-    /// The names of the entries that are `wanted`, of those that are there all the time; perhaps some
-    /// of them twice, as the table may change meanwhile.
+    /// The names of the entries that are `wanted`, of those that are there all the time; perhaps
+    /// some of them twice, as the table may change meanwhile.
     pub(super) fn names_of(&self, wanted: impl Fn(ReadEntry<'_>) -> bool) -> Vec<u64> {
         let mut names = Vec::new();
         let mut home = 0;

@@ -387,9 +387,9 @@ fn ranges_without_keys_and_long_bounds() -> Result<()> {
     Ok(())
 }
 
-/// A prefix of bytes 255 has no end but that of all keys; the empty prefix has all keys. Scans whose
-/// bounds lie within what was deleted, and snapshots before it, agree in both directions, before
-/// the flush, after it, and once nothing waits.
+/// A prefix of bytes 255 has no end but that of all keys; the empty prefix has all keys. Scans
+/// whose bounds lie within what was deleted, and snapshots before it, agree in both directions,
+/// before the flush, after it, and once nothing waits.
 #[test]
 fn prefixes_without_an_end_and_bounds_within() -> Result<()> {
     let keys: [&[u8]; 8] = [b"", b"a", b"a\xFF", b"a\xFF\xFF", b"b", b"\xFE\xFF", b"\xFF", b"\xFF\xFFz"];
@@ -432,8 +432,8 @@ fn prefixes_without_an_end_and_bounds_within() -> Result<()> {
     Ok(())
 }
 
-/// The edit that applies a range delete is tried again after a pause if it fails, also where nothing
-/// else happens: a full disk gets its space back.
+/// The edit that applies a range delete is tried again after a pause if it fails, also where
+/// nothing else happens: a full disk gets its space back.
 #[test]
 fn an_edit_that_fails_is_tried_again() -> Result<()> {
     let env = SimEnv::new(1);

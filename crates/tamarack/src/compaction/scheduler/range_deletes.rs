@@ -40,7 +40,13 @@ impl Scheduler {
             return None;
         }
         drop(version);
-        let mut situation = self.cut_situation(&self.schedule.lock());
+        let mut situation = {
+            let schedule = self.schedule.lock();
+            if schedule.agenda.is_paused() {
+                return None;
+            }
+            self.cut_situation(&schedule)
+        };
         let mut applied = self.plan_cuts(&situation);
         // The gate comes before the lock of the schedule.
         let unit = self.tree_filter.begin_cuts();
