@@ -134,7 +134,7 @@ impl Prefixes {
     /// The number of keys that satisfy `before`, which must be true for all keys smaller than
     /// `key`, false for all larger ones, and among those equal to it first true, then false. Called
     /// only for keys that may be equal.
-    // Else it is a call for each run of a lookup, once there are several kinds of lookups.
+    // Lookups search the bounds of each run so: a call costs them as much as the search.
     #[inline(always)]
     pub fn partition_point(&self, key: &[u8], before: impl Fn(usize) -> bool) -> usize {
         partition_point(self.around(key), before)

@@ -41,7 +41,7 @@ pub struct RangeTombstone {
 #[derive(Clone, Default, Debug)]
 pub struct RangeTombstones {
     /// In the order in which they were added.
-    groups: Vec<Arc<Group>>,
+    groups: Vec<Arc<FragmentGroup>>,
 }
 
 /// Keys that have one floor for a reader.
@@ -55,7 +55,7 @@ pub struct Stretch {
 
 /// Tombstones as fragments.
 #[derive(Debug)]
-struct Group {
+struct FragmentGroup {
     /// Disjoint, in the order of keys.
     fragments: Vec<Fragment>,
     tombstones: usize,
@@ -98,7 +98,7 @@ impl RangeTombstones {
     #[must_use]
     pub fn with(&self, tombstone: &RangeTombstone) -> Self {
         let mut groups = self.groups.clone();
-        let mut last = Group::of(tombstone);
+        let mut last = FragmentGroup::of(tombstone);
         while let Some(before) = groups.last().filter(|before| before.tombstones <= last.tombstones) {
             let merged = before.merged(&last);
             if merged.sequences > SEQUENCES_PER_TOMBSTONE * merged.tombstones {
@@ -186,7 +186,7 @@ impl RangeTombstones {
     /// The keys directly before `key` that have one floor, if they are covered by a fragment that
     /// ends there.
     fn stretch_before(&self, key: &Key, reader: Sequence) -> Option<Stretch> {
-        let before = |group: &Arc<Group>| {
+        let before = |group: &Arc<FragmentGroup>| {
             let at = group.fragments.partition_point(|fragment| fragment.from < *key);
             let fragment = group.fragments.get(at.checked_sub(1)?)?;
             fragment.to.as_ref().is_none_or(|to| key <= to).then(|| fragment.clone())
@@ -275,7 +275,7 @@ impl Stretch {
     }
 }
 
-impl Group {
+impl FragmentGroup {
     fn of(tombstone: &RangeTombstone) -> Self {
         let RangeTombstone { range, sequence } = tombstone;
         debug_assert!(!range.is_empty(), "an empty range of keys is deleted: {range:?}");

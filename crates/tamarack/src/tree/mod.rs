@@ -32,6 +32,8 @@ mod check;
 
 pub mod occupancy;
 
+pub mod range_delete_cuts;
+
 pub mod version;
 
 mod extent;

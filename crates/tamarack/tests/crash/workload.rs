@@ -165,8 +165,8 @@ impl Author {
         self.workload
     }
 
-    /// The same with range deletes in the place of about so many in eight of its deletes of one
-    /// key. What else happens stays as it was.
+    /// The same with range deletes in the place of about so many eighths of its deletes of one key.
+    /// What else happens stays as it was.
     pub(crate) fn with_range_deletes(mut self, eighths: u64) -> Self {
         let (random, keys) = (Random::for_purpose(self.workload.seed, 0x2A4), self.keys);
         for action in &mut self.workload.actions {

@@ -5,6 +5,7 @@
 //! Random histories: `range_deletes`.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;

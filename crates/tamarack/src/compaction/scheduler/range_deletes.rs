@@ -1,5 +1,5 @@
 //! Applying range deletes: cutting what they hide out of runs that nobody reads for a compaction,
-//! and ending them once no table needs them ([`crate::tree::range_deletes`]). No data is read or
+//! and ending them once no table needs them ([`crate::tree::range_delete_cuts`]). No data is read or
 //! written but one edit.
 //!
 //! A worker tries it before each step, if the version has range deletes and anything has changed
@@ -21,7 +21,7 @@ use crate::entry::Sequence;
 use crate::format::edit::RunId;
 use crate::format::meta::EditNumber;
 use crate::mistake::{self, Mistake};
-use crate::tree::range_deletes::AppliedRangeDeletes;
+use crate::tree::range_delete_cuts::AppliedRangeDeletes;
 use crate::tree::version::{TreeVersion, Version};
 
 impl Scheduler {
