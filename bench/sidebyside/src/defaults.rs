@@ -36,15 +36,14 @@ pub struct Plan {
     dir: PathBuf,
     data: Data,
     memory_bytes: u64,
+    /// What a process may take beyond a quarter more than its engine is given.
+    besides_bytes: u64,
     warm: Duration,
     measured: Duration,
     rounds: usize,
     engines: List,
     command: String,
 }
-
-/// What a process may take beyond the memory that its engine is given: a quarter, and this.
-const BESIDES_BYTES: u64 = 64 << 20;
 
 impl Plan {
     pub fn new(words: &Words) -> Self {
@@ -55,6 +54,7 @@ impl Plan {
             dir: words.dir(),
             data: Data { name: "defaults", prefix: "account:", value_bytes, entries, sequential: false },
             memory_bytes: words.positive("memory-mib", 256) << 20,
+            besides_bytes: words.number("besides-mib", 64) << 20,
             warm: Duration::from_secs(words.number("warm-s", if quick { 1 } else { 10 })),
             measured: Duration::from_secs(words.positive("seconds", if quick { 2 } else { 15 })),
             rounds: words.positive("rounds", 1) as usize,
@@ -64,7 +64,7 @@ impl Plan {
     }
 
     fn confined_bytes(&self) -> u64 {
-        self.memory_bytes / 4 * 5 + BESIDES_BYTES
+        self.memory_bytes / 4 * 5 + self.besides_bytes
     }
 }
 

@@ -15,8 +15,9 @@ usage: defaults [OPTIONS]
   --quick           a tenth of the entries, shorter times: two minutes
   --engines LIST    some of 'tamarack by default','rocksdb by default','rocksdb untouched',
                     'fjall by default','redb by default'                                                 [all]
-  --memory-mib N    memory that each engine is given; its process may take a quarter and 64 MiB more, the
-                    page cache of its files included, by a control group: needs root                     [256]
+  --memory-mib N    memory that each engine is given; its process may take a quarter more and what the
+                    next option says, the page cache of its files included, by a control group: needs root [256]
+  --besides-mib N   what a process may take beyond that                                                  [64]
   --entries N       entries of 24 bytes and their value                                              [1000000]
   --value-bytes N   bytes of a value                                                                    [1000]
   --warm-s N        seconds before each workload is measured                                              [10]

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! **Phases.** A workload consists of phases of one mix each. Operations of about the last
-//! [`WINDOW`] are the recent mix; when it differs from the mix of the phase by a [`SHIFT`], a new
-//! phase has begun.
+//! [`WINDOW`] are the recent mix, or those of [`WINDOW_SECONDS`] where operations are slow; when it
+//! differs from the mix of the phase by a [`SHIFT`], a new phase has begun.
 //!
 //! **Operations to come.** How long a phase of a new mix will last is unknown. It is taken to last
 //! as long again as it has so far. A change that costs as much as it gains in that time is made
@@ -61,6 +61,12 @@ use crate::workload::Workload;
 /// Operations that the recent mix remembers: older ones count 1/e.
 pub const WINDOW: f64 = 20_000.0;
 
+/// Seconds that the recent mix remembers, and the fewest operations of it. Scans of a tree with a
+/// hundred runs come at some hundreds a second: a window of operations alone would let half a
+/// minute of them pass before it noticed that they are scans.
+pub const WINDOW_SECONDS: f64 = 1.0;
+const WINDOW_MIN: f64 = 500.0;
+
 /// The part of all operations that has to be of other kinds for a new phase.
 pub const SHIFT: f64 = 0.2;
 
@@ -70,6 +76,11 @@ const LENGTH_SHIFT: f64 = 2.0;
 
 /// Operations of a phase before the first search.
 pub const OPERATIONS_MIN: f64 = 20_000.0;
+
+/// Seconds of a phase, and its fewest operations, before the first search where operations are
+/// slow.
+pub const SECONDS_MIN: f64 = 2.0;
+const FEW_OPERATIONS_MIN: f64 = 1_000.0;
 
 /// The part of the predicted time of an operation that a change has to save.
 pub const GAIN_MIN: f64 = 0.1;
@@ -151,7 +162,9 @@ impl Operations {
 pub struct Monitor {
     recent: Operations,
     phase: Operations,
-    /// The phase as it was when it had lasted for [`OPERATIONS_MIN`]: its mix, without the
+    /// The time of the phase in which there were operations.
+    seconds: f64,
+    /// The phase as it was when it had lasted long enough for a search: its mix, without the
     /// beginning of the next one. `None` before.
     settled: Option<Operations>,
     /// Phases before this one.
@@ -190,18 +203,27 @@ struct Searched {
 }
 
 impl Monitor {
-    /// Counts operations, in the order of time.
-    pub fn observe(&mut self, operations: &Operations) {
-        self.recent = self.recent.plus(operations, (-operations.sum() / WINDOW).exp());
+    /// Counts operations, in the order of time, and the seconds that they took.
+    pub fn observe(&mut self, operations: &Operations, seconds: f64) {
+        let count = operations.sum();
+        let windows = (count / WINDOW).max((seconds / WINDOW_SECONDS).min(count / WINDOW_MIN));
+        self.recent = self.recent.plus(operations, (-windows).exp());
         self.phase = self.phase.plus(operations, 1.0);
+        self.seconds += if count > 0.0 { seconds } else { 0.0 };
         if self.recent.differ(&self.phase) {
             self.remember_phase(operations);
             // What comes now counts: what was seen of the new mix still has the old one in it.
-            self.phase = Operations::default();
+            (self.phase, self.seconds) = (Operations::default(), 0.0);
             self.phases += 1;
-        } else if self.settled.is_none() && self.phase.sum() >= OPERATIONS_MIN {
+        } else if self.settled.is_none() && self.is_long_enough() {
             self.settled = Some(self.phase);
         }
+    }
+
+    /// True if the phase has lasted long enough for a search.
+    fn is_long_enough(&self) -> bool {
+        let operations = self.phase.sum();
+        operations >= OPERATIONS_MIN || operations >= FEW_OPERATIONS_MIN && self.seconds >= SECONDS_MIN
     }
 
     /// Remembers the phase that ends, which the latest operations are no part of. One too short for
@@ -226,7 +248,7 @@ impl Monitor {
     /// True if it is time for a search, in a tree with so much data in bytes.
     pub fn is_search_due(&self, data: f64) -> bool {
         let operations = self.phase.sum();
-        operations >= OPERATIONS_MIN
+        self.is_long_enough()
             && self.searched.is_none_or(|last| {
                 let growth = (data.max(1.0) / last.data.max(1.0)).ln().abs();
                 last.phase != self.phases || operations >= 2.0 * last.operations || growth > GROWTH.ln()

@@ -31,7 +31,7 @@ fn scans(scans: f64, each: f64) -> Operations {
 
 fn seen(operations: &[Operations]) -> Monitor {
     let mut monitor = Monitor::default();
-    operations.iter().for_each(|operations| monitor.observe(operations));
+    operations.iter().for_each(|operations| monitor.observe(operations, 0.0));
     monitor
 }
 
@@ -56,7 +56,7 @@ fn phases() {
     // Scans that become longer are other scans.
     let mut monitor = seen(&vec![scans(1_000.0, 10.0); 300]);
     for _ in 0..300 {
-        monitor.observe(&scans(1_000.0, 100.0));
+        monitor.observe(&scans(1_000.0, 100.0), 0.0);
     }
     let phase = monitor.phase();
     assert!(phase.scanned / phase.scans > 90.0, "{phase:?}");
@@ -69,7 +69,7 @@ fn searches() {
     let mut monitor = Monitor::default();
     let mut due_at = Vec::new();
     for look in 1..=1_000_u32 {
-        monitor.observe(&updates(1_000.0));
+        monitor.observe(&updates(1_000.0), 0.0);
         if monitor.is_search_due(1e9) {
             monitor.searched(1e9);
             due_at.push(look);
@@ -78,8 +78,27 @@ fn searches() {
     let first = (OPERATIONS_MIN / 1_000.0) as u32;
     assert_eq!(due_at, [first, 2 * first, 4 * first, 8 * first, 16 * first, 32 * first]);
     assert!(!monitor.is_search_due(1.4e9) && monitor.is_search_due(1.6e9) && monitor.is_search_due(0.6e9));
-    (0..100).for_each(|_| monitor.observe(&lookups(1_000.0, 0.0)));
+    (0..100).for_each(|_| monitor.observe(&lookups(1_000.0, 0.0), 0.0));
     assert!(monitor.is_search_due(1e9), "another phase");
+}
+
+/// Slow operations are noticed in seconds: scans at 500 a second after a hundred thousand lookups
+/// are a phase of their own within four seconds, and searched within two more; a few operations in
+/// a long time are neither.
+#[test]
+fn slow_operations_count_by_time() {
+    let mut monitor = Monitor::default();
+    (0..100).for_each(|_| monitor.observe(&lookups(1_000.0, 0.0), 0.01));
+    assert!(monitor.is_search_due(1e9));
+    monitor.searched(1e9);
+    let due_after = |mut monitor: Monitor, per_second: f64| {
+        (1..=100).find(|_| {
+            monitor.observe(&scans(per_second, 100.0), 1.0);
+            monitor.is_search_due(1e9)
+        })
+    };
+    assert!(due_after(monitor.clone(), 500.0).is_some_and(|seconds| (3..=6).contains(&seconds)));
+    assert!(due_after(monitor, 5.0).is_none(), "500 operations in all");
 }
 
 /// A phase of a mix that was met before is expected to last as long as the phases of that mix, or
@@ -87,7 +106,7 @@ fn searches() {
 #[test]
 fn phases_are_expected_to_last_as_long_as_those_before() {
     let phase = |monitor: &mut Monitor, of: &dyn Fn(f64) -> Operations, number: f64| {
-        (0..(number / 1_000.0) as u64).for_each(|_| monitor.observe(&of(1_000.0)));
+        (0..(number / 1_000.0) as u64).for_each(|_| monitor.observe(&of(1_000.0), 0.0));
     };
     let reads = |number: f64| lookups(0.0, number);
     let mut monitor = Monitor::default();
@@ -180,7 +199,7 @@ impl Rivals {
             let operations = if is_update { updates(EACH as f64) } else { lookups(0.0, EACH as f64) };
             let [one, other] = [0, 1].map(|design| self.mean(design, &operations));
             sum.seconds += ([one, other][present] - one.min(other)) * EACH as f64;
-            monitor.observe(&operations);
+            monitor.observe(&operations, 0.0);
             if monitor.is_search_due(1e9) {
                 monitor.searched(1e9);
                 if self.is_change(strategy, present, &monitor) {
@@ -339,7 +358,7 @@ fn changes_for_a_mix_that_passes_pay_for_the_way_back() {
     let request = Request { limits: Limits { buffer: Some(Bytes(1 << 20)), ..request().limits }, ..request() };
     let mut monitor = Monitor::default();
     let mut phase = |of: &dyn Fn(f64) -> Operations, number: u64| {
-        (0..number / 1_000).for_each(|_| monitor.observe(&of(1_000.0)));
+        (0..number / 1_000).for_each(|_| monitor.observe(&of(1_000.0), 0.0));
         decide(&monitor, &request, &present, &|| true).expect("there are operations").expect("there is memory")
     };
     let scanned = |number: f64| scans(number, 10.0);
@@ -367,8 +386,8 @@ fn changes_for_mixes_that_alternate() {
     let mut monitor = Monitor::default();
     let mut after_pairs = |number: u64| {
         for _ in 0..number {
-            (0..60).for_each(|_| monitor.observe(&updates(1_000.0)));
-            (0..60).for_each(|_| monitor.observe(&scans(1_000.0, 10.0)));
+            (0..60).for_each(|_| monitor.observe(&updates(1_000.0), 0.0));
+            (0..60).for_each(|_| monitor.observe(&scans(1_000.0, 10.0), 0.0));
         }
         let decision = decide(&monitor, &request, &present, &|| true);
         (decision.expect("there are operations").expect("there is memory"), monitor.clone())

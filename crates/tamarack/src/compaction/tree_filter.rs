@@ -422,7 +422,10 @@ impl TreeFilter {
         gate.remaking.clear();
         let partitions = self.entries_of_tree() / entries_max(slots, BUCKETS_MAX / 2);
         // Its code takes milliseconds, so it is made before.
-        let mut ids = LevelIds::new(gate.epoch, slots, shape.clone(), Directory::new(partitions), &self.account);
+        let state = self.tree.pin_scan();
+        let made_for = (shape.clone(), &**state.tree());
+        let mut ids = LevelIds::new(gate.epoch, slots, made_for, Directory::new(partitions), &self.account);
+        drop(state);
         let before = self.tree.change_filter(|present, tree| {
             // The largest runs of each class are to have LIDs of their own.
             let mut runs: Vec<&Arc<Run>> = tree.runs().filter(|run| !run.is_empty()).collect();

@@ -66,6 +66,9 @@ pub struct LevelIds {
     lids_max: u16,
     /// The shape that the code was made for.
     shape: Shape,
+    /// The bytes of the tree that the code was made for, if the states of the shape are not its own
+    /// ([`Classes::states_of`]).
+    made_for_bytes: Option<f64>,
     /// The levels of the present shape, from the last of which classes count.
     levels: usize,
     /// The partitions.
@@ -114,18 +117,37 @@ impl LevelIds {
     /// Makes a filter without partitions, for a tree whose runs are all unlisted.
     ///
     /// If the LIDs of all its runs leave too few bits for fingerprints, classes have fewer, and
-    /// some runs share one.
-    pub fn new(epoch: u64, slots: usize, shape: Shape, directory: Directory, account: &Arc<Account>) -> Self {
+    /// some runs share one. The code is made for the states of the shape, if they are those of a
+    /// tree such as this.
+    pub fn new(
+        epoch: u64,
+        slots: usize,
+        (shape, tree): (Shape, &TreeVersion),
+        directory: Directory,
+        account: &Arc<Account>,
+    ) -> Self {
         let all = Classes::of(&shape);
-        let states: Vec<Shares> = all.states(&shape).into_iter().map(Shares::new).collect();
-        let (classes, lids_max, code) = CLASS_LIDS_MAX
-            .into_iter()
-            .find_map(|most| {
-                let classes = all.shared(most);
-                let code = Code::new(slots, classes.lids(), &states).ok()?;
-                Some((classes, most, Arc::new(code)))
-            })
-            .unwrap_or_else(|| panic!("there is no code for {slots} slots with one LID for each of {all:?}"));
+        let code_for = |states: Vec<Vec<f64>>| {
+            let states: Vec<Shares> = states.into_iter().map(Shares::new).collect();
+            CLASS_LIDS_MAX
+                .into_iter()
+                .find_map(|most| {
+                    let classes = all.shared(most);
+                    let code = Code::new(slots, classes.lids(), &states).ok()?;
+                    Some((classes, most, code))
+                })
+                .unwrap_or_else(|| panic!("there is no code for {slots} slots with one LID for each of {all:?}"))
+        };
+        let runs = tree.runs().filter_map(|run| Some((tree.level_of(run.id())?, run.raw_bytes() as f64)));
+        let present = all.entries(shape.last(), runs.filter(|(level, _)| *level <= shape.last()));
+        let mut made = code_for(all.states(&shape));
+        let bytes: f64 = present.iter().sum();
+        let is_other = bytes > 0.0 && made.2.rare_share(&Shares::new(present.clone())) > RARE_MAX;
+        if is_other {
+            made = code_for(all.states_of(&shape, &present));
+        }
+        let (classes, lids_max, code) = made;
+        let code = Arc::new(code);
         let _code_charge = account.charge(MemoryPart::Filters, code.memory_bytes());
         Self {
             epoch,
@@ -135,6 +157,7 @@ impl LevelIds {
             lids_max,
             levels: shape.last(),
             shape,
+            made_for_bytes: is_other.then_some(bytes),
             directory,
             arriving: None,
             leftovers: 0,
@@ -147,10 +170,18 @@ impl LevelIds {
     }
 
     /// True if the code is good for `tree`, which has, or is to take, this shape: each level has
-    /// enough LIDs, and few buckets are rare, or no other code is made for this shape.
+    /// enough LIDs, and few buckets are rare, or no other code is made for this shape and a tree of
+    /// this size.
     pub fn fits(&self, shape: &Shape, tree: &TreeVersion) -> bool {
         let has_lids = self.classes.have_lids_for(shape, self.lids_max);
-        has_lids && (self.shape == *shape || self.rare_share(tree) <= RARE_MAX)
+        let is_made_for = || self.shape == *shape && !self.is_outgrown_by(tree);
+        has_lids && (is_made_for() || self.rare_share(tree) <= RARE_MAX)
+    }
+
+    /// True if the tree has more than twice as much as the one that the code was made for.
+    fn is_outgrown_by(&self, tree: &TreeVersion) -> bool {
+        let bytes = || tree.runs().map(|run| run.raw_bytes() as f64).sum::<f64>();
+        self.made_for_bytes.is_some_and(|made_for| bytes() > 2.0 * made_for)
     }
 
     /// The share of buckets that are rare, with the listed runs of `tree`.

@@ -1,6 +1,7 @@
 //! The report: the chosen design of each mix beside the best that was measured, a verdict, and all
 //! figures.
 
+use common::numbers::median;
 use common::words::Words;
 use shape::kept::{Kept, digits, holds, off, table};
 use tamarack_model::Bytes;
@@ -13,6 +14,9 @@ use crate::plan::{BLOCK_BYTES, KEY_BYTES, Plan, RAW_BYTES, VALUE_BYTES};
 
 /// The chosen design is to take at most this part more time than the best.
 const CLOSE: f64 = 0.1;
+
+/// All times are to be within this part of the predicted ones.
+const ACCURATE: f64 = 0.25;
 
 /// Two designs count as different if their times differ by this part of the shorter one.
 const DIFFERENT: f64 = 0.1;
@@ -33,6 +37,8 @@ struct Row<'a> {
     designs: usize,
     /// Pairs of designs that differ, and those that are predicted in the order measured.
     pairs: [usize; 2],
+    /// Of each design: its measured time over the predicted one.
+    off: Vec<f64>,
 }
 
 impl<'a> Row<'a> {
@@ -76,6 +82,7 @@ impl<'a> Row<'a> {
             best_is_fixed: Contenders::is_in_sweep(plan, best),
             chosen,
             pairs,
+            off: measured.iter().map(|(_, cell, predicted)| cell.seconds / predicted).collect(),
         })
     }
 
@@ -196,6 +203,38 @@ fn verdicts(rows: &[Row<'_>], mixes: &[Mix]) -> String {
         "* Of {pairs} pairs of designs whose times differ by more than 10 % under a mix, {right} are predicted in the order measured ({:.0} %).\n",
         100.0 * right as f64 / pairs.max(1) as f64
     );
+    text += &accuracy(rows);
+    text
+}
+
+/// How far all times are from what was predicted before any was seen.
+fn accuracy(rows: &[Row<'_>]) -> String {
+    let off = |row: &Row<'_>| row.off.iter().map(|ratio| (ratio - 1.0).abs()).collect::<Vec<_>>();
+    let all: Vec<f64> = rows.iter().flat_map(off).collect();
+    let within = all.iter().filter(|off| **off <= ACCURATE).count();
+    let mut text = holds(
+        within == all.len(),
+        &format!(
+            "the times of all designs under all mixes are within {:.0} % of the prediction: {within} of {}, {:.1} % off at the median",
+            100.0 * ACCURATE,
+            all.len(),
+            100.0 * median(all.iter().copied()),
+        ),
+    );
+    let of_mix = |row: &Row<'_>| {
+        let within = off(row).into_iter().filter(|off| *off <= ACCURATE).count();
+        vec![
+            row.mix.name.clone(),
+            row.off.len().to_string(),
+            digits(median(row.off.iter().copied()), 2),
+            digits(row.off.iter().copied().fold(f64::INFINITY, f64::min), 2),
+            digits(row.off.iter().copied().fold(0.0, f64::max), 2),
+            within.to_string(),
+        ]
+    };
+    text += "\nMeasured time over predicted time:\n\n";
+    let columns = ["mix ", "designs", "median", "least", "most", "within 25 %"];
+    text += &table(&columns, &rows.iter().map(of_mix).collect::<Vec<_>>());
     text
 }
 

@@ -118,15 +118,48 @@ impl Classes {
         };
         (0..STATES).map(of).collect()
     }
+
+    /// As [`Classes::states`], for a tree that will not fill its last level soon, as one whose
+    /// levels grow by large factors: levels of which one batch is more than `present` bytes of
+    /// entries in all stay as they are, and the smaller ones fill up, to twice as many at most.
+    ///
+    /// # Panics
+    /// If `present` does not have the classes' bytes.
+    pub fn states_of(&self, shape: &Shape, present: &[f64]) -> Vec<Vec<f64>> {
+        assert_eq!(present.len(), self.lids.len(), "bytes of each class");
+        let all: f64 = present.iter().sum();
+        let fills = |number: usize| shape.actual_batch(number) <= all;
+        let filling: Vec<usize> = (1..=shape.last()).filter(|number| fills(*number)).collect();
+        let of = |state| {
+            let mut bytes = present.to_vec();
+            filling.iter().for_each(|number| bytes[self.of_level(*number, shape.last())] = 0.0);
+            for &number in &filling {
+                let batch = shape.actual_batch(number);
+                let most = ((2.0 * all / batch) as u64).min(shape.batches(number) - 1);
+                bytes[self.of_level(number, shape.last())] +=
+                    batch * (phase(number, state) * (most + 1) as f64).floor();
+            }
+            bytes[self.late()] = late_runs(state) as f64 * shape.buffer().as_f64();
+            bytes
+        };
+        std::iter::once(present.to_vec())
+            .chain((1..STATES).map(of))
+            .filter(|state| state.iter().sum::<f64>() > 0.0)
+            .collect()
+    }
+}
+
+/// How full a level is in one of the states, from 0 to less than 1. Roots of different primes are
+/// independent, so levels do not fill in step.
+fn phase(number: usize, state: usize) -> f64 {
+    ((state as f64 + 0.5) * PRIMES[number % PRIMES.len()].sqrt()).fract()
 }
 
 /// The size of a level in one of the states.
 fn size(shape: &Shape, number: usize, state: usize) -> f64 {
     let least = u64::from(number == shape.last());
     let most = (shape.batches(number) - 1).max(least);
-    // Roots of different primes are independent, so levels do not fill in step.
-    let phase = ((state as f64 + 0.5) * PRIMES[number % PRIMES.len()].sqrt()).fract();
-    shape.actual_batch(number) * (least + (phase * (most - least + 1) as f64) as u64) as f64
+    shape.actual_batch(number) * (least + (phase(number, state) * (most - least + 1) as f64) as u64) as f64
 }
 
 /// The late runs in one of the states: none in most, else up to all that have LIDs.
@@ -161,6 +194,25 @@ mod tests {
         let deep = shape("leveling:T=2", 20_000);
         assert_eq!((deep.last(), Classes::of(&deep).lids().len()), (15, CLASSES_MAX));
         assert_eq!(classes.shared(3).lids(), [1, 1, 3, 3, 3, 3]);
+    }
+
+    /// A tree whose last level holds far more than there is keeps what its large levels have, and
+    /// fills the small ones.
+    #[test]
+    fn states_of_a_tree_that_does_not_fill_its_last_level() {
+        let shape = shape("qlsm-bush:T=2,X=2", 300);
+        let classes = Classes::of(&shape);
+        let mut present = vec![0.0; classes.lids().len()];
+        let levels = shape.last();
+        present[levels - 2] = 100e6;
+        present[levels - 1] = 50e6;
+        assert!(shape.actual_batch(2) > 150e6 && shape.actual_batch(1) < 10e6, "{shape:?}");
+        let states = classes.states_of(&shape, &present);
+        assert_eq!((states.len(), &states[0]), (STATES, &present));
+        assert!(states.iter().all(|state| state[levels - 2] == 100e6), "level 2 stays");
+        let first = states.iter().map(|state| state[levels - 1]);
+        let (least, most) = (first.clone().fold(f64::INFINITY, f64::min), first.fold(0.0, f64::max));
+        assert!(least < 15e6 && (250e6..301e6).contains(&most), "level 1 has {least} to {most}");
     }
 
     /// States are those of a tree: no level has more than it may, none lacks the last, and each
