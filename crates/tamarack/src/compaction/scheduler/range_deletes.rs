@@ -1,6 +1,6 @@
 //! Applying range deletes: cutting what they hide out of runs that nobody reads for a compaction,
-//! and ending them once no table needs them ([`crate::tree::range_delete_cuts`]). No data is read or
-//! written but one edit.
+//! and ending them once no table needs them ([`crate::tree::range_delete_cuts`]). No data is read
+//! or written but one edit.
 //!
 //! A worker tries it before each step, if the version has range deletes and anything has changed
 //! since the last attempt: the version, or the oldest snapshot. It looks at range deletes, runs and
