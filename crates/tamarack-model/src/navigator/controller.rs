@@ -61,10 +61,12 @@ use crate::workload::Workload;
 /// Operations that the recent mix remembers: older ones count 1/e.
 pub const WINDOW: f64 = 20_000.0;
 
-/// Seconds that the recent mix remembers, and the fewest operations of it. Scans of a tree with a
-/// hundred runs come at some hundreds a second: a window of operations alone would let half a
-/// minute of them pass before it noticed that they are scans.
+/// Seconds that the recent mix remembers where operations are slow. Scans of a tree with a hundred
+/// runs come at some hundreds a second: a window of operations alone would let half a minute of
+/// them pass before it noticed that they are scans.
 pub const WINDOW_SECONDS: f64 = 1.0;
+
+/// Operations that the recent mix remembers at least.
 const WINDOW_MIN: f64 = 500.0;
 
 /// The part of all operations that has to be of other kinds for a new phase.
@@ -77,9 +79,10 @@ const LENGTH_SHIFT: f64 = 2.0;
 /// Operations of a phase before the first search.
 pub const OPERATIONS_MIN: f64 = 20_000.0;
 
-/// Seconds of a phase, and its fewest operations, before the first search where operations are
-/// slow.
-pub const SECONDS_MIN: f64 = 2.0;
+/// Seconds of a phase before the first search where operations are slow.
+const SECONDS_MIN: f64 = 2.0;
+
+/// Operations of such a phase before the first search.
 const FEW_OPERATIONS_MIN: f64 = 1_000.0;
 
 /// The part of the predicted time of an operation that a change has to save.

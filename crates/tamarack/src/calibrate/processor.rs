@@ -221,7 +221,8 @@ fn chucky(digests: &[Digest]) -> Directory {
         let partition = Partition::filled(code.clone(), buckets.max(1), u64::MAX, |partition, add| {
             digests[from..to].iter().for_each(|digest| add(interval.place(partition, *digest), lid(*digest)));
         });
-        directory = directory.with(interval, partition.map(Arc::new));
+        let partition = partition.expect("any number may be unplaced");
+        directory = directory.with(interval, Some(Arc::new(partition)));
     }
     directory
 }

@@ -110,11 +110,12 @@ impl Partitions {
             return Vec::new();
         };
         let partitions = directory.partitions().filter_map(|(interval, partition)| {
-            let (partition, more) = (partition?, more(interval) as u64);
+            let partition = partition?;
+            let more = Some(more(interval) as u64).filter(|more| *more > 0)?;
             let (entries, most) = (partition.entries() + more, entries_max(slots, partition.buckets()));
             // An overfull one is made for more entries, up to a bound on its memory.
             let is_overfull = most < entries_for_max(entries) && partition.is_overfull();
-            (more > 0 && (entries > most || is_overfull)).then_some((interval, entries.max(most)))
+            (entries > most || is_overfull).then_some((interval, entries.max(most)))
         });
         partitions.collect()
     }

@@ -152,8 +152,6 @@ struct ControllerState {
     /// The time between looks, as of late.
     pause: Duration,
     looked_at: Duration,
-    /// When operations were counted last.
-    counted_at: Duration,
     look_at: Duration,
     /// No search begins before.
     search_at: Duration,
@@ -217,9 +215,8 @@ impl Controller {
         state.seen = Some([first, now]);
         let operations = now.since(&last);
         state.pause = if operations.sum() > 0.0 { LOOK } else { (state.pause * 2).clamp(LOOK, LOOK_MAX) };
-        let counted_at = self.parts.env.now();
-        let seconds = counted_at.saturating_sub(state.counted_at).min(2 * LOOK).as_secs_f64();
-        state.counted_at = counted_at;
+        // After a pause, most of it was idle.
+        let seconds = self.parts.env.now().saturating_sub(state.looked_at).min(2 * LOOK).as_secs_f64();
         state.monitor.observe(&operations, seconds);
         let data = now.stored_bytes();
         if data == 0.0 || !state.monitor.is_search_due(data) || !self.may_change() {

@@ -1,4 +1,4 @@
-//! Changes of a [`Partition`], by whoever holds the lock of its counts.
+//! Changes of a [`Partition`], by whoever holds the lock of its [`Occupation`].
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -45,9 +45,10 @@ impl Arrivals {
 /// Changes of a partition, one after the other. The stash changes for others when they end.
 struct Changes<'a> {
     partition: &'a Partition,
-    counts: MutexGuard<'a, Occupation>,
+    occupation: MutexGuard<'a, Occupation>,
     stash: StashChange,
-    ways: Ways,
+    /// Made by the first search: most calls need none.
+    ways: Option<Ways>,
 }
 
 impl Partition {
@@ -87,7 +88,7 @@ impl Partition {
     /// place of a key, from those bits of its digest that tables store.
     pub fn empty_stash(&self, place_of: impl Fn(Digest) -> Place) {
         let mut this = Changes::begin(self);
-        let mut stash = self.stash.load_full();
+        let stash = self.stash.load_full();
         let mut is_put = |entry: u64| {
             let (lid, place) = (entry as u16, place_of(Digest::from_stored(entry & !0xFFFF)));
             !this.is_crowded(place) && this.put(place, self.code.slot(lid, place.fingerprint))
@@ -96,8 +97,7 @@ impl Partition {
         if left.len() < stash.0.len() {
             // All copies come before the count, and the removals after it.
             this.count_move();
-            Arc::make_mut(&mut stash).0 = left;
-            self.set_stash(&stash);
+            self.set_stash(Stash(left).into());
         }
         this.end();
     }
@@ -110,10 +110,11 @@ impl Partition {
     }
 
     /// Replaces the stash, then its summary.
-    fn set_stash(&self, stash: &Arc<Stash>) {
+    fn set_stash(&self, stash: Arc<Stash>) {
         schedule_point();
-        self.stash.store(stash.clone());
-        for (word, bits) in self.summary.iter().zip(stash.summary().0) {
+        let summary = stash.summary();
+        self.stash.store(stash);
+        for (word, bits) in self.summary.iter().zip(summary.0) {
             word.store(bits, Ordering::Release);
         }
     }
@@ -121,21 +122,21 @@ impl Partition {
 
 impl<'a> Changes<'a> {
     fn begin(partition: &'a Partition) -> Self {
-        let counts = partition.counts.lock();
+        let occupation = partition.occupation.lock();
         let summary = Summary(partition.summary.each_ref().map(|word| word.load(Ordering::Relaxed)));
         let stash = StashChange::new(partition.stash.load_full(), summary);
-        Self { partition, counts, stash, ways: Ways::new(partition.buckets()) }
+        Self { partition, occupation, stash, ways: None }
     }
 
     fn end(mut self) {
         if let Some(stash) = self.stash.changed() {
-            self.partition.set_stash(&stash);
+            self.partition.set_stash(stash);
         }
-        let memory_bytes = self.partition.memory_bytes(&self.counts);
-        self.counts.charge.set(memory_bytes);
+        let memory_bytes = self.partition.memory_bytes(&self.occupation);
+        self.occupation.charge.set(memory_bytes);
     }
 
-    /// Occupation a move. Nobody else does meanwhile.
+    /// Counts a move. Nobody else does meanwhile.
     fn count_move(&self) {
         let moves = &self.partition.moves;
         moves.store(moves.load(Ordering::Relaxed) + 1, Ordering::Release);
@@ -160,18 +161,18 @@ impl<'a> Changes<'a> {
             schedule_point();
             rare_of().store(Arc::new(rare));
         }
-        self.counts.full.set(bucket, slots.empty_slots() == 0);
+        self.occupation.full.set(bucket, slots.empty_slots() == 0);
     }
 
     fn insert(&mut self, place: Place, lid: u16) {
         let slot = self.partition.code.slot(lid, place.fingerprint);
-        self.counts.entries += 1;
+        self.occupation.entries += 1;
         if self.put(place, slot) {
             return;
         }
         let is_crowded = self.is_crowded(place);
         if is_crowded || !self.make_space(place, slot) {
-            self.counts.unplaced += u64::from(!is_crowded);
+            self.occupation.unplaced += u64::from(!is_crowded);
             self.stash.insert(place.digest, lid);
         }
     }
@@ -186,7 +187,7 @@ impl<'a> Changes<'a> {
     }
 
     fn empty_slots(&self, bucket: usize) -> usize {
-        if self.counts.full.has(bucket) {
+        if self.occupation.full.has(bucket) {
             return 0;
         }
         let bits = self.partition.buckets[bucket].load(Ordering::Relaxed);
@@ -209,10 +210,10 @@ impl<'a> Changes<'a> {
             code.first_bits_of_slots(bits).unwrap_or_else(|| first_bits(code, &self.partition.bucket(bucket)))
         };
         // Taken out, for `put_along` changes the rest.
-        let mut ways = std::mem::take(&mut self.ways);
-        let way = ways.find((code.slots(), offsets), place, &self.counts.full, first_bits);
+        let mut ways = self.ways.take().unwrap_or_else(|| Ways::new(buckets.len()));
+        let way = ways.find((code.slots(), offsets), place, &self.occupation.full, first_bits);
         let is_found = way.inspect(|(moves, free)| self.put_along(moves, *free, slot)).is_some();
-        self.ways = ways;
+        self.ways = Some(ways);
         is_found
     }
 
@@ -242,7 +243,7 @@ impl<'a> Changes<'a> {
 
     /// Gives an entry another LID, or none: removes it.
     fn replace(&mut self, place: Place, from: u16, to: Option<u16>) {
-        self.counts.entries -= u64::from(to.is_none());
+        self.occupation.entries -= u64::from(to.is_none());
         // The stash first: it knows the key. An equal fingerprint in a bucket may be another
         // key's.
         if self.stash.has(place.digest, from) {

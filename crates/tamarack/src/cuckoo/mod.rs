@@ -9,7 +9,7 @@
 //!              buckets         64 bits each: a lookup sees all of a bucket at one moment
 //!              rare            fingerprints of rare buckets
 //!              stash           entries that found no bucket
-//!              counts          of entries; their lock is held during each change
+//!              occupation      entries and full buckets; its lock is held during each change
 //! ```
 //!
 //! # Lookups and changes

@@ -133,11 +133,11 @@ pub struct Partition {
     rare: Box<[ArcSwap<Rare>]>,
     pub(super) stash: ArcSwap<Stash>,
     /// The lock is held during each change of the partition.
-    pub(super) counts: Mutex<Occupation>,
+    pub(super) occupation: Mutex<Occupation>,
 }
 
 /// What those who change a partition know of all its entries together.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Occupation {
     pub(super) entries: u64,
     /// Insertions that found no way to an empty slot, since the partition was made.
@@ -146,6 +146,13 @@ pub(super) struct Occupation {
     pub(super) full: BucketSet,
     /// For its memory.
     pub(super) charge: Charge,
+}
+
+impl Occupation {
+    /// That of so many empty buckets.
+    fn new(buckets: usize) -> Self {
+        Self { entries: 0, unplaced: 0, full: BucketSet::new(buckets), charge: Charge::default() }
+    }
 }
 
 /// A partition is overfull if one of so many of its entries has found no way to an empty slot and
@@ -169,10 +176,7 @@ impl Partition {
                 .map(ArcSwap::new)
                 .collect(),
             stash: ArcSwap::default(),
-            counts: Mutex::new(
-                Rank::FilterPartition,
-                Occupation { full: BucketSet::new(buckets), ..Occupation::default() },
-            ),
+            occupation: Mutex::new(Rank::FilterPartition, Occupation::new(buckets)),
         }
     }
 
@@ -187,11 +191,10 @@ impl Partition {
     ) -> Option<Self> {
         let mut this = Self::new(code, buckets);
         let mut plain = vec![Bucket::empty(this.code.slots()); buckets];
-        let (mut stash, mut counts) =
-            (Stash::default(), Occupation { full: BucketSet::new(buckets), ..Occupation::default() });
+        let (mut stash, mut occupation) = (Stash::default(), Occupation::new(buckets));
         let mut ways = Ways::new(buckets);
         entries(&this, &mut |place, lid| {
-            let Occupation { entries, unplaced, full, .. } = &mut counts;
+            let Occupation { entries, unplaced, full, .. } = &mut occupation;
             if *unplaced > unplaced_max {
                 return;
             }
@@ -214,7 +217,7 @@ impl Partition {
             assert!(plain[to].replace(left, slot), "a slot of bucket {to} is empty now");
             full.set(to, plain[to].empty_slots() == 0);
         });
-        if counts.unplaced > unplaced_max {
+        if occupation.unplaced > unplaced_max {
             return None;
         }
         let mut rare: BTreeMap<usize, Rare> = BTreeMap::new();
@@ -231,23 +234,23 @@ impl Partition {
         rare.into_iter().for_each(|(part, rare)| this.rare[part].store(Arc::new(rare)));
         this.summary = stash.summary().0.map(AtomicU64::new);
         this.stash = ArcSwap::from_pointee(stash);
-        *this.counts.lock() = counts;
+        *this.occupation.lock() = occupation;
         Some(this)
     }
 
     /// Charges its memory to `account`, from now on also what changes add.
     #[must_use]
     pub fn charged(self, account: &Arc<Account>) -> Self {
-        let mut counts = self.counts.lock();
-        counts.charge = account.charge(MemoryPart::Filters, self.memory_bytes(&counts));
-        drop(counts);
+        let mut occupation = self.occupation.lock();
+        occupation.charge = account.charge(MemoryPart::Filters, self.memory_bytes(&occupation));
+        drop(occupation);
         self
     }
 
     /// Its memory as it is now, in bytes.
-    pub(super) fn memory_bytes(&self, counts: &Occupation) -> usize {
+    pub(super) fn memory_bytes(&self, occupation: &Occupation) -> usize {
         let rare_bytes: usize = self.rare.iter().map(|part| part.load().memory_bytes()).sum();
-        let buckets_bytes = size_of_val(&*self.buckets) + counts.full.memory_bytes() + size_of_val(&*self.rare);
+        let buckets_bytes = size_of_val(&*self.buckets) + occupation.full.memory_bytes() + size_of_val(&*self.rare);
         size_of::<Self>() + buckets_bytes + rare_bytes + size_of_val(&*self.stash.load().0)
     }
 
@@ -268,14 +271,14 @@ impl Partition {
 
     /// The number of entries, those in the stash included.
     pub fn entries(&self) -> u64 {
-        self.counts.lock().entries
+        self.occupation.lock().entries
     }
 
     /// True if it should have more buckets although it has slots for its entries: keys of which
     /// many entries are there, all in the same two buckets, leave less of the slots usable.
     pub fn is_overfull(&self) -> bool {
-        let counts = self.counts.lock();
-        counts.unplaced.min(self.stashed() as u64) > unplaced_max(counts.entries)
+        let Occupation { entries, unplaced, .. } = *self.occupation.lock();
+        unplaced.min(self.stashed() as u64) > unplaced_max(entries)
     }
 
     /// The number of entries in the stash.

@@ -12,7 +12,7 @@ pub(super) type Move = (usize, usize);
 
 /// A set of buckets of a partition, each a bit: those of a partition that is as large as they get
 /// are in 1 KiB.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug)]
 pub(super) struct BucketSet(Box<[u64]>);
 
 impl BucketSet {
@@ -43,7 +43,6 @@ struct Step {
 }
 
 /// Searches for ways to empty slots. It keeps its memory from one search to the next.
-#[derive(Default)]
 pub(super) struct Ways {
     steps: Vec<Step>,
     /// The buckets of the steps.

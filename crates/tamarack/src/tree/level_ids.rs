@@ -68,7 +68,7 @@ pub struct LevelIds {
     shape: Shape,
     /// The bytes of the tree that the code was made for, if the states of the shape are not its own
     /// ([`Classes::states_of`]).
-    made_for_bytes: Option<f64>,
+    made_for_bytes: Option<u64>,
     /// The levels of the present shape, from the last of which classes count.
     levels: usize,
     /// The partitions.
@@ -138,14 +138,15 @@ impl LevelIds {
                 })
                 .unwrap_or_else(|| panic!("there is no code for {slots} slots with one LID for each of {all:?}"))
         };
-        let runs = tree.runs().filter_map(|run| Some((tree.level_of(run.id())?, run.raw_bytes() as f64)));
-        let present = all.entries(shape.last(), runs.filter(|(level, _)| *level <= shape.last()));
-        let mut made = code_for(all.states(&shape));
-        let bytes: f64 = present.iter().sum();
-        let is_other = bytes > 0.0 && made.2.rare_share(&Shares::new(present.clone())) > RARE_MAX;
-        if is_other {
-            made = code_for(all.states_of(&shape, &present));
-        }
+        // Runs that are deeper than the shape, while a reshape goes on, have the LIDs of its last
+        // level.
+        let level_of = |run: &Run| tree.level_of(run.id()).map(|level| level.min(shape.last()));
+        let runs = tree.runs().filter_map(|run| Some((level_of(run)?, run.raw_bytes() as f64)));
+        let present = all.entries(shape.last(), runs);
+        let of_shape = code_for(all.states(&shape));
+        let is_empty = present.iter().sum::<f64>() == 0.0;
+        let is_of_shape = is_empty || of_shape.2.rare_share(&Shares::new(present.clone())) <= RARE_MAX;
+        let made = if is_of_shape { of_shape } else { code_for(all.states_of(&shape, &present)) };
         let (classes, lids_max, code) = made;
         let code = Arc::new(code);
         let _code_charge = account.charge(MemoryPart::Filters, code.memory_bytes());
@@ -157,7 +158,7 @@ impl LevelIds {
             lids_max,
             levels: shape.last(),
             shape,
-            made_for_bytes: is_other.then_some(bytes),
+            made_for_bytes: (!is_of_shape).then(|| raw_bytes(tree)),
             directory,
             arriving: None,
             leftovers: 0,
@@ -180,8 +181,7 @@ impl LevelIds {
 
     /// True if the tree has more than twice as much as the one that the code was made for.
     fn is_outgrown_by(&self, tree: &TreeVersion) -> bool {
-        let bytes = || tree.runs().map(|run| run.raw_bytes() as f64).sum::<f64>();
-        self.made_for_bytes.is_some_and(|made_for| bytes() > 2.0 * made_for)
+        self.made_for_bytes.is_some_and(|made_for| raw_bytes(tree) / 2 > made_for)
     }
 
     /// The share of buckets that are rare, with the listed runs of `tree`.
@@ -334,6 +334,11 @@ impl LevelIds {
             unlisted: unlisted.into(),
         })
     }
+}
+
+/// The raw bytes of all runs.
+fn raw_bytes(tree: &TreeVersion) -> u64 {
+    tree.runs().map(|run| run.raw_bytes()).sum()
 }
 
 impl FilterView {

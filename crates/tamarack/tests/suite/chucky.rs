@@ -206,6 +206,26 @@ fn it_follows_openings_ingests_policies_and_filters() -> Result<()> {
     assert_all_there(&db, 0..20_000)
 }
 
+/// A tree whose last level is far larger than all that there is has a filter of the size that was
+/// chosen: its buckets are not rare, though the shape's own states say that nearly all entries are
+/// in the last level.
+#[test]
+fn trees_that_do_not_fill_their_last_level_have_no_larger_filters() -> Result<()> {
+    const ENTRIES: u64 = 150_000;
+    let env: Arc<dyn Env> = MemoryEnv::new(1);
+    let db = open(&env, 500, "chucky:bits=17.9", "qlsm-bush:T=2,X=2")?;
+    (0..ENTRIES).try_for_each(|number| db.put(key(number), number.to_be_bytes()))?;
+    settle(&db)?;
+    assert_verified(&db, "a tree of few levels")?;
+    let stats = db.stats();
+    assert!(stats.levels[0].runs.len() > 30, "a first level of many runs: {:?}", stats.levels[0]);
+    let bits = (8 * stats.memory.filters_bytes) as f64 / ENTRIES as f64;
+    // The code takes 3 bits for each of so few entries. Made for the shape's states, it makes 60.
+    assert!((15.0..27.0).contains(&bits), "{bits} bits for each entry");
+    assert!(reads_of_absent(&db, 2000)? < 0.05);
+    Ok(())
+}
+
 /// Tells readers that it is over, when it is dropped.
 struct Ends<'a>(&'a AtomicBool);
 

@@ -207,10 +207,14 @@ fn verdicts(rows: &[Row<'_>], mixes: &[Mix]) -> String {
     text
 }
 
-/// How far all times are from what was predicted before any was seen.
+/// How far all times are from the predictions, into which nothing that was measured goes but the
+/// figures of the machine.
 fn accuracy(rows: &[Row<'_>]) -> String {
     let off = |row: &Row<'_>| row.off.iter().map(|ratio| (ratio - 1.0).abs()).collect::<Vec<_>>();
     let all: Vec<f64> = rows.iter().flat_map(off).collect();
+    if all.is_empty() {
+        return String::new();
+    }
     let within = all.iter().filter(|off| **off <= ACCURATE).count();
     let mut text = holds(
         within == all.len(),
@@ -233,7 +237,8 @@ fn accuracy(rows: &[Row<'_>]) -> String {
         ]
     };
     text += "\nMeasured time over predicted time:\n\n";
-    let columns = ["mix ", "designs", "median", "least", "most", "within 25 %"];
+    let within = format!("within {:.0} %", 100.0 * ACCURATE);
+    let columns = ["mix ", "designs", "median", "least", "most", &within];
     text += &table(&columns, &rows.iter().map(of_mix).collect::<Vec<_>>());
     text
 }
