@@ -65,6 +65,8 @@ pub struct CompactionOutput {
     /// Filter of the tables.
     filter: Option<FilterSettings>,
     compression: Compression,
+    /// Range deletes up to there hide none of its entries.
+    range_deletes_applied: Sequence,
     /// The table being built.
     open: Option<TableBuilder>,
     /// Finished tables that no edit names yet.
@@ -153,6 +155,7 @@ impl OutputContext {
             table_bytes,
             filter,
             compression,
+            range_deletes_applied: Sequence::ZERO,
             open,
             finished,
             written: Vec::new(),
@@ -224,6 +227,11 @@ impl CompactionOutput {
         self
     }
 
+    /// Says that range deletes up to this sequence hide none of the entries.
+    pub fn set_range_deletes_applied(&mut self, through: Sequence) {
+        self.range_deletes_applied = through;
+    }
+
     /// Makes the tables those of an ingest, whose sequence base is set in the end.
     #[must_use]
     pub fn of_ingest(mut self) -> Self {
@@ -277,6 +285,7 @@ impl CompactionOutput {
             let (id, table) = self.output_context.create_table(self.filter, self.compression)?;
             self.made.push(id);
             let table = if self.is_ingest { table.ingested(self.made[0]) } else { table };
+            let table = table.with_range_deletes_applied(self.range_deletes_applied);
             self.open = Some(match &self.writer {
                 Some(writer) => table.behind(writer),
                 None => table,

@@ -111,6 +111,14 @@ impl Source for MemtableOrRun {
         either!(self, source => source.prev())
     }
 
+    fn pass(&mut self, to: Option<&[u8]>, floor: Sequence) -> Result<()> {
+        either!(self, source => source.pass(to, floor))
+    }
+
+    fn pass_back(&mut self, from: &[u8], floor: Sequence) -> Result<()> {
+        either!(self, source => source.pass_back(from, floor))
+    }
+
     #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
         either!(self, source => source.entry())
