@@ -46,6 +46,12 @@ pub trait Source {
     fn next(&mut self) -> Result<()>;
     /// Moves to the previous entry in entry order.
     fn prev(&mut self) -> Result<()>;
+    /// Returns true if [`Source::pass`] and [`Source::pass_back`] with this floor may pass many
+    /// entries at once, so that it pays to find far bounds for them.
+    fn passes(&self, floor: Sequence) -> bool {
+        let _ = floor;
+        false
+    }
     /// Moves to a later entry: the next one, or any other one before which all entries are below
     /// `floor` in sequence and before `to` in key. A scan passes what a range delete hides so,
     /// without reading it.

@@ -430,6 +430,10 @@ impl<S: Source> Source for MergedSource<S> {
         self.advance(Direction::Backward, S::prev)
     }
 
+    fn passes(&self, floor: Sequence) -> bool {
+        self.winner.is_some_and(|winner| self.sources[winner].passes(floor))
+    }
+
     fn pass(&mut self, to: Option<&[u8]>, floor: Sequence) -> Result<()> {
         self.advance(Direction::Forward, |source| source.pass(to, floor))
     }

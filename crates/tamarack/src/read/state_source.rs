@@ -317,6 +317,10 @@ impl Source for StateSource {
         self.settled(went)
     }
 
+    fn passes(&self, floor: Sequence) -> bool {
+        self.merged.passes(floor)
+    }
+
     fn pass(&mut self, to: Option<&[u8]>, floor: Sequence) -> Result<()> {
         let went = self.merged.pass(to, floor);
         self.settled(went)

@@ -268,9 +268,12 @@ impl<S: Source> VisibleCursor<S> {
     #[inline(never)]
     fn pass_forward(&mut self) -> Result<()> {
         let deleted = self.deleted.as_mut().expect("a key has a floor only if there are range tombstones");
+        let end = match self.source.passes(self.floor) {
+            true => deleted.end_of(&self.key, self.floor),
+            false => deleted.here.range.to.as_deref(),
+        };
         // What begins behind the range of the scan is not looked for.
-        let end = deleted.end_of(&self.key, self.floor).filter(|end| !self.range.ends_before(end));
-        self.source.pass(end, self.floor)
+        self.source.pass(end.filter(|end| !self.range.ends_before(end)), self.floor)
     }
 
     /// As [`VisibleCursor::pass_forward`], backward.
@@ -278,7 +281,10 @@ impl<S: Source> VisibleCursor<S> {
     #[inline(never)]
     fn pass_backward(&mut self) -> Result<()> {
         let deleted = self.deleted.as_mut().expect("a key has a floor only if there are range tombstones");
-        let begin = deleted.begin_of(&self.key, self.floor);
+        let begin = match self.source.passes(self.floor) {
+            true => deleted.begin_of(&self.key, self.floor),
+            false => deleted.here.range.from.as_deref().unwrap_or_default(),
+        };
         let is_before_range = self.range.from.as_deref().is_some_and(|from| begin <= from);
         self.source.pass_back(if is_before_range { &[] } else { begin }, self.floor)
     }
@@ -422,6 +428,9 @@ impl<S: Source> VisibleCursor<S> {
 }
 
 /// The range tombstones that a cursor's reader sees, and the floors of the keys where it is.
+///
+/// Keys of one floor are found by one search. The end of all stretches that have at least a floor
+/// takes one for each of them, so that only a source that jumps there asks for it.
 #[derive(Debug)]
 struct DeletedKeys {
     tombstones: RangeTombstones,

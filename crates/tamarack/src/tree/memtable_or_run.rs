@@ -111,6 +111,10 @@ impl Source for MemtableOrRun {
         either!(self, source => source.prev())
     }
 
+    fn passes(&self, floor: Sequence) -> bool {
+        either!(self, source => source.passes(floor))
+    }
+
     fn pass(&mut self, to: Option<&[u8]>, floor: Sequence) -> Result<()> {
         either!(self, source => source.pass(to, floor))
     }

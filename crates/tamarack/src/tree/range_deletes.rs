@@ -101,6 +101,13 @@ impl RangeDeletes {
     }
 }
 
+/// Returns true if one of these range tombstones is known to hide all entries of the slice from
+/// readers that see all of them.
+pub fn covers(tombstones: &RangeTombstones, slice: &Slice) -> bool {
+    let found = tombstones.find(slice.first_key(), &end_of(slice), |sequence| slice.is_below(sequence));
+    found.is_some_and(|(_, covers)| covers)
+}
+
 /// An exclusive upper bound on the keys of a slice.
 pub(super) fn end_of(slice: &Slice) -> Key {
     slice.to().cloned().unwrap_or_else(|| key_after(&slice.table().meta().largest_key))

@@ -648,6 +648,11 @@ impl Source for RunCursor {
         if inside { Ok(()) } else { self.leave_slice_backward() }
     }
 
+    fn passes(&self, floor: Sequence) -> bool {
+        let slice = self.place.as_ref().and_then(|place| self.run.slices.get(place.index));
+        slice.is_some_and(|slice| slice.is_below(floor))
+    }
+
     fn pass(&mut self, to: Option<&[u8]>, floor: Sequence) -> Result<()> {
         let Some(place) = &self.place else { panic!("an unpositioned cursor over {:?} was moved", self.run.id) };
         let run = self.run.clone();

@@ -358,6 +358,64 @@ fn many_range_deletes() -> Result<()> {
     Ok(())
 }
 
+/// A scan over ranges that were deleted one behind the other takes time for each of them once,
+/// whether the memtable has the keys or tables have them: if it looked for the end of all of them
+/// at each key, that would be 200 million steps.
+#[test]
+fn a_scan_over_many_adjacent_ranges() -> Result<()> {
+    let env: Arc<dyn Env> = MemoryEnv::new(1);
+    let db = options(&env).open("/db")?;
+    let many = 20_000;
+    let keys = || (0..many).map(number);
+    for is_flushed in [false, true] {
+        for key in keys() {
+            db.put(key, "v")?;
+        }
+        if is_flushed {
+            db.flush()?;
+        }
+        let snapshot = db.snapshot();
+        let ascending: Vec<u64> = (0..many).collect();
+        let descending = ascending.iter().rev().copied().collect();
+        for order in [ascending, descending] {
+            for key in order {
+                db.delete_range(number(key)..number(key + 1))?;
+            }
+            assert!(db.is_empty()?);
+            assert_eq!(db.scan(..).rev().count(), 0);
+            assert_eq!(snapshot.len()?, many);
+        }
+        drop(snapshot);
+        db.clear()?;
+        db.flush()?;
+    }
+    Ok(())
+}
+
+/// The estimate of the number of keys takes no range delete for a put, and counts nothing in tables
+/// that one covers, also while a snapshot keeps them.
+#[test]
+fn an_estimate_does_not_count_what_is_covered() -> Result<()> {
+    let env: Arc<dyn Env> = MemoryEnv::new(1);
+    let db = options(&env).open("/db")?;
+    fill(&db, 0..20_000, 2)?;
+    assert_eq!(db.approximate_len(), 20_000);
+    let snapshot = db.snapshot();
+    db.delete_range(number(10_000)..)?;
+    let cut_tables = 2 * 4000;
+    assert!((10_000..10_000 + cut_tables).contains(&db.approximate_len()), "{}", db.approximate_len());
+    db.clear()?;
+    assert!(db.approximate_len() <= cut_tables, "{}", db.approximate_len());
+    db.put("maple", "12.50")?;
+    // The flush makes both range deletes one.
+    db.flush()?;
+    assert_eq!((db.stats().range_deletes, db.approximate_len()), (1, 1));
+    drop(snapshot);
+    db.wait_for_compactions()?;
+    assert_eq!((db.stats().range_deletes, db.approximate_len()), (0, 1));
+    Ok(())
+}
+
 /// An empty or reversed range deletes nothing, and writes nothing. A bound may be longer than a key
 /// may be.
 #[test]
