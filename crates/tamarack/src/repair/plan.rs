@@ -121,7 +121,7 @@ impl Planner<'_> {
             }
         }
         let largest = runs.iter().flat_map(|(_, units)| units).map(|unit| unit.largest).max();
-        flushed_through = flushed_through.max(largest.unwrap_or_default());
+        flushed_through = flushed_through.max(largest.unwrap_or_default()).max(range_deletes_applied(&runs));
         self.count_kept(&runs);
         // They hide what is older, wherever that is, and whether the edit that ended them is lost.
         let mut range_deletes = tree.as_ref().map_or(Vec::new(), |tree| tree.range_deletes().list().to_vec());
@@ -403,6 +403,18 @@ impl Planner<'_> {
             entries,
         }));
     }
+}
+
+/// The greatest sequence up to which some table says that range deletes hide none of its entries.
+/// Later ones must have a greater sequence.
+fn range_deletes_applied(runs: &[Planned]) -> Sequence {
+    let parts = runs.iter().flat_map(|(_, units)| units).flat_map(|unit| &unit.parts);
+    let applied = parts.map(|part| match part {
+        Part::Table { meta, .. } => meta.range_deletes_applied,
+        // They are written anew, and say nothing.
+        Part::Damaged { .. } | Part::Wal(_) => Sequence::ZERO,
+    });
+    applied.max().unwrap_or_default()
 }
 
 /// A slice of a whole table.

@@ -612,6 +612,38 @@ fn a_repair_keeps_range_deletes() -> Result<()> {
     Ok(())
 }
 
+/// After a repair without a manifest, new range deletes have larger sequences than those that the
+/// tables say were applied to them, also if nothing else is left of these.
+#[test]
+fn a_range_delete_after_a_repair_is_applied() -> Result<()> {
+    let env: Arc<dyn Env> = MemoryEnv::new(1);
+    let dir = Path::new("/db");
+    let db = options(&env).open(dir)?;
+    for key in 0..1000 {
+        db.put(number(key), "v")?;
+    }
+    for key in 2000..2100 {
+        db.delete_range(number(key)..number(key + 1))?;
+    }
+    db.flush()?;
+    db.close()?;
+    for name in env.list(dir).expect("it is there") {
+        if !name.to_str().expect("text").ends_with(".sst") {
+            env.remove(&dir.join(name), Step("test: lose all but tables")).expect("it is there");
+        }
+    }
+    let report = options(&env).repair(dir, &mut |_, _| ())?;
+    assert!(report.rebuilt, "{report:?}");
+    let db = options(&env).open(dir)?;
+    assert_eq!(db.len()?, 1000);
+    db.delete_range(number(100)..number(900))?;
+    assert_eq!(db.len()?, 200);
+    db.flush()?;
+    db.wait_for_compactions()?;
+    assert_eq!((db.stats().range_deletes, db.len()?), (0, 200));
+    Ok(())
+}
+
 /// Batches of the tests of crashes and failures. Some are flushed, and compacted.
 const BATCHES: u64 = 25;
 
