@@ -5,9 +5,9 @@
 //! Whoever adds one makes a new [`RangeTombstones`], which shares its parts with the one before,
 //! and publishes it; readers take what is published. So they never wait.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use arc_swap::ArcSwapOption;
+use arc_swap::ArcSwap;
 use tamarack_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tamarack_env::sync::{Mutex, Rank, schedule_point};
 
@@ -18,7 +18,8 @@ use crate::range_tombstones::{RangeTombstone, RangeTombstones};
 pub(super) struct MemtableRanges {
     /// True once there is one.
     some: AtomicBool,
-    published: ArcSwapOption<RangeTombstones>,
+    /// Set with the first one: making and dropping a memtable costs nothing more without.
+    published: OnceLock<ArcSwap<RangeTombstones>>,
     memory_bytes: AtomicU64,
     /// Protects the replacement of what is published.
     adding: Mutex<()>,
@@ -28,7 +29,7 @@ impl MemtableRanges {
     pub(super) fn new() -> Self {
         Self {
             some: AtomicBool::new(false),
-            published: ArcSwapOption::empty(),
+            published: OnceLock::new(),
             memory_bytes: AtomicU64::new(0),
             adding: Mutex::new(Rank::RangeTombstones, ()),
         }
@@ -49,7 +50,10 @@ impl MemtableRanges {
         let after = Arc::new(before.with(tombstone));
         let bytes = after.memory_bytes() as u64;
         schedule_point();
-        let replaced = self.published.swap(Some(after));
+        let replaced = match self.published.get() {
+            Some(published) => Some(published.swap(after)),
+            None => self.published.set(ArcSwap::new(after)).err().map(ArcSwap::into_inner),
+        };
         self.some.store(true, Ordering::Release);
         let bytes_before = self.memory_bytes.load(Ordering::Relaxed);
         // What merging groups has freed stays counted.
@@ -63,15 +67,15 @@ impl MemtableRanges {
     /// Returns those that there are.
     pub(super) fn get(&self) -> RangeTombstones {
         schedule_point();
-        self.published.load().as_deref().cloned().unwrap_or_default()
+        self.published.get().map_or_else(RangeTombstones::default, |published| (**published.load()).clone())
     }
 
     /// Looks at those that there are.
     #[inline(never)]
     pub(super) fn look<T>(&self, look: impl FnOnce(&RangeTombstones) -> T) -> T {
         schedule_point();
-        match &*self.published.load() {
-            Some(tombstones) => look(tombstones),
+        match self.published.get() {
+            Some(published) => look(&published.load()),
             None => look(&RangeTombstones::default()),
         }
     }
