@@ -121,8 +121,8 @@ impl Db {
     /// put, also beside the value that it is to be folded into.
     ///
     /// What a range delete hides counts until the range is cut out of the tables, soon after the
-    /// flush ([`Db::delete_range`]), except in tables that it covers as a whole.
-    /// [`Stats::range_deletes`](crate::Stats) counts the range deletes for which that is to be done.
+    /// flush ([`Db::delete_range`]), except in tables that it covers as a whole. Range deletes that
+    /// wait for that are counted by [`Stats::range_deletes`](crate::Stats).
     ///
     /// ```
     /// # let env = tamarack::MemoryEnv::new(1);

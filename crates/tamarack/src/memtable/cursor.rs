@@ -96,7 +96,7 @@ impl Source for MemtableCursor {
         })
     }
 
-    /// Passes some entries more than the next one, without the steps of a merge for each.
+    /// Passes some entries more than the next one, without a step of the merging iterator for each.
     fn pass(&mut self, to: Option<&[u8]>, floor: Sequence) -> Result<()> {
         self.stand(|this| {
             let list = &this.memtable.list;

@@ -117,7 +117,7 @@ impl Source for SortedSource {
 
     /// Some sources ask for far bounds.
     fn passes(&self, floor: Sequence) -> bool {
-        self.versions.len() % 2 == 0 && self.versions[self.position()].sequence < floor
+        self.versions.len().is_multiple_of(2) && self.versions[self.position()].sequence < floor
     }
 
     /// Passes as much as it may.
