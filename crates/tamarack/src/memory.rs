@@ -108,6 +108,10 @@ const COMMIT_WINDOW_SHARE: u64 = 32;
 /// bytes. A commit that is compared with so many takes 40 turns, and 20,000 in the last.
 const COMMIT_WINDOW_BYTES_MAX: u64 = 32 << 20;
 
+/// The upper bound on a piece that a compaction reads or writes: on a disk with a seek of 8 ms still
+/// 60 MB/s.
+const PIECE_BYTES_MAX: u64 = 512 << 10;
+
 /// The division of a memory budget, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Budget {
@@ -294,10 +298,18 @@ impl Account {
     }
 
     /// The upper bound on one read of a compaction's cursor and on one write of a table in
-    /// progress: small beside the budget, since there are many of them. Blocks of this size and
+    /// progress, where there are many of them: small beside the budget. Blocks of this size and
     /// more count as large for cursors.
     pub fn piece_bytes(&self) -> usize {
-        (self.budget.total_bytes / 512).clamp(32 << 10, 512 << 10) as usize
+        (self.budget.total_bytes / 512).clamp(32 << 10, PIECE_BYTES_MAX) as usize
+    }
+
+    /// The same of a compaction of so many runs: half of what is reserved for compactions is shared
+    /// among the two pieces of each cursor and that of the output. Small pieces take a wake-up of
+    /// the reader and a system call for a few hundred entries.
+    pub fn piece_bytes_of(&self, runs: usize) -> usize {
+        let shared = self.budget.compactions_bytes / 2 / (2 * runs as u64 + 1);
+        (shared.min(PIECE_BYTES_MAX) as usize).max(self.piece_bytes())
     }
 
     /// The bytes of scans and their cursors, without pinned blocks and memtables.
@@ -633,6 +645,17 @@ mod tests {
         let mut alone = Charge::default();
         alone.set(5);
         assert_eq!(alone.bytes(), 5);
+    }
+
+    /// Compactions of few runs read and write larger pieces where the budget is small; together
+    /// these keep to half of what is reserved for compactions, unless they are many.
+    #[test]
+    fn pieces_of_compactions_fit_the_reservation() {
+        let pieces = |mib: u64, runs: usize| Account::new(Budget::new(mib << 20, 0)).piece_bytes_of(runs) >> 10;
+        assert_eq!([0, 1, 2, 7, 8, 100].map(|runs| pieces(16, runs)), [512, 170, 102, 34, 32, 32]);
+        assert_eq!([0, 1, 2, 10, 100].map(|runs| pieces(64, runs)), [512, 512, 409, 128, 128]);
+        assert_eq!([0, 10, 100].map(|runs| pieces(1024, runs)), [512, 512, 512]);
+        assert_eq!(pieces(1, 2), 32);
     }
 
     #[test]

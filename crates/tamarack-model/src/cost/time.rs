@@ -5,10 +5,13 @@
 //! block is found by the index of its run and searched, whether it is read or cached. A scan's
 //! first blocks are read together, for as long as the device takes for so many at once; its others
 //! come with read-ahead, at the device's bandwidth. An entry is written into the
-//! WAL, by its flush and by compactions, all of which but the flush read what they write.
+//! WAL, by its flush and by compactions, all of which but the flush read what they write. Each
+//! table of these is synced, and so is what makes it a part of the tree.
 
 use crate::device::Device;
+use crate::filter::chucky::GROWTH;
 use crate::filter::{FilterChoice, FilterKind};
+use crate::units::Bytes;
 use crate::workload::Workload;
 
 /// What a lookup does.
@@ -46,6 +49,10 @@ pub struct Work {
     pub scan: ScanWork,
     /// Times that an entry is written by its flush and by compactions.
     pub update_writes: f64,
+    /// Tables that are written for an update.
+    pub tables: f64,
+    /// Entries of a filter over the whole tree that are put into a place, for an update.
+    pub filter_entries: f64,
     /// Raw bytes of an entry.
     pub entry_bytes: f64,
     /// Bytes of a block.
@@ -54,10 +61,13 @@ pub struct Work {
     pub filter: FilterChoice,
 }
 
-/// Probes of Chucky's filter that take as long as to change the place of an entry in it, once for
-/// each time that the entry is written: loads with it take 0.3 µs more for each of these than with
-/// Bloom filters, on a machine whose probes take 0.1 µs.
+/// Probes of Chucky's filter that take as long as to put an entry into a place in it: loads with it
+/// take 0.3 µs more for each of these than with Bloom filters, on a machine whose probes take
+/// 0.1 µs.
 const MOVE_PROBES: f64 = 3.0;
+
+/// Syncs for each table that is written: of its file, of its directory, and of the manifest.
+const SYNCS_PER_TABLE: f64 = 3.0;
 
 /// Bytes of the key whose digest is computed: digests depend little on them.
 const KEY_BYTES: f64 = 16.0;
@@ -93,22 +103,44 @@ impl Work {
             if is_read > 0.0 { is_read * device.concurrent_reads_seconds(seeks * read_part / is_read) } else { 0.0 };
         let scan_read = waits + (seeks + blocks) * read_part * self.block_bytes / device.read_bytes_per_second;
         let again = (self.update_writes - 1.0).max(0.0);
-        let moved = match self.filter {
-            FilterChoice::Tree { .. } => self.update_writes * MOVE_PROBES * device.probe_seconds.chucky,
-            FilterChoice::None | FilterChoice::Each { .. } => 0.0,
-        };
+        let moved = self.filter_entries * MOVE_PROBES * device.probe_seconds.chucky;
+        let synced = self.tables * SYNCS_PER_TABLE * device.sync_seconds;
         let written = self.entry_bytes * (1.0 + self.update_writes) / device.write_bytes_per_second;
         let read = self.entry_bytes * again / device.read_bytes_per_second;
         Seconds {
             zero_result: lookup(self.zero_result),
             existing: lookup(self.existing),
             range: scan_read + seeks * search + entries * device.scan_seconds,
-            update: device.put_seconds + again * device.compaction_seconds + moved + written + read,
+            update: device.put_seconds
+                + self.update_writes * device.compaction_seconds
+                + moved
+                + synced
+                + written
+                + read,
         }
     }
 }
 
 impl Work {
+    /// The tables that are written for an update, as large as a memtable.
+    pub fn tables_of(update_writes: f64, entry_bytes: f64, memtable: Bytes) -> f64 {
+        update_writes * entry_bytes / memtable.as_f64().max(entry_bytes)
+    }
+
+    /// Entries of a filter over the whole tree that are put into a place for an update that is
+    /// written so many times; 0 if there is no such filter. `growth` is the most entries of the
+    /// tree over the least.
+    ///
+    /// Each time that an entry is written, it gets another place. Partitions are made anew each
+    /// time that the tree has grown by [`GROWTH`], and smaller once they are half empty: a tree that
+    /// loses half of its entries by a compaction, and gets them again, has
+    /// `1 / ln(1 + GROWTH)` of them put into a new partition for each one that comes.
+    pub fn filter_entries_of(filter: FilterChoice, update_writes: f64, growth: f64) -> f64 {
+        let FilterChoice::Tree { .. } = filter else { return 0.0 };
+        let made_anew = if growth * (1.0 + GROWTH / 2.0) > 2.0 { 1.0 / (1.0 + GROWTH).ln() } else { 0.0 };
+        update_writes + made_anew
+    }
+
     /// Blocks that a read of the workload reads from storage, in the mean over its lookups and
     /// scans: without those that a cache serves. `None` if the workload does not read.
     pub fn block_reads(&self, workload: &Workload) -> Option<f64> {
@@ -156,6 +188,7 @@ fn probe_seconds(filter: FilterChoice, device: &Device) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::ProbeSeconds;
 
     fn work() -> Work {
         Work {
@@ -163,6 +196,8 @@ mod tests {
             existing: LookupWork { probes: 2.0, blocks: 1.25, hits: 0.2 },
             scan: ScanWork { seeks: 4.0, blocks: 6.0, entries: 100.0, hits: 0.5 },
             update_writes: 8.0,
+            tables: 0.001,
+            filter_entries: 0.0,
             entry_bytes: 100.0,
             block_bytes: 4096.0,
             filter: FilterChoice::None,
@@ -201,6 +236,32 @@ mod tests {
         assert_eq!(of([0.0, 0.0, 1.0, 7.0]), Some(5.0));
         assert_eq!(of([2.0, 1.0, 1.0, 4.0]), Some(1.75));
         assert_eq!(of([0.0, 0.0, 0.0, 1.0]), None);
+    }
+
+    /// An update by hand: one put, 8 writes of the entry, a thousandth of a table with its syncs, 9
+    /// times its bytes written and 7 times read; and 3 probes for each place in a filter.
+    #[test]
+    fn updates_by_hand() {
+        let device = Device {
+            put_seconds: 1.0,
+            compaction_seconds: 0.5,
+            sync_seconds: 100.0,
+            write_bytes_per_second: 1000.0,
+            read_bytes_per_second: 500.0,
+            ..Device::default()
+        };
+        let near = |found: f64, expected: f64| assert!((found / expected - 1.0).abs() < 1e-9, "{found}, {expected}");
+        let update = 1.0 + 8.0 * 0.5 + 0.001 * 3.0 * 100.0 + 9.0 * 0.1 + 7.0 * 0.2;
+        near(work().seconds(&device).update, update);
+        let filter = FilterChoice::Tree { bits_per_entry: 12.0 };
+        near(Work::filter_entries_of(filter, 8.0, 1.5), 8.0);
+        let filter_entries = Work::filter_entries_of(filter, 8.0, 2.0);
+        near(filter_entries, 8.0 + 1.0 / 1.125_f64.ln());
+        let probe_seconds = ProbeSeconds { chucky: 10.0, ..device.probe_seconds };
+        let moved = Work { filter_entries, ..work() }.seconds(&Device { probe_seconds, ..device }).update;
+        near(moved, update + 30.0 * filter_entries);
+        assert_eq!(Work::filter_entries_of(FilterChoice::None, 8.0, 2.0), 0.0);
+        near(Work::tables_of(8.0, 100.0, Bytes(100_000)), 0.008);
     }
 
     /// The mean of all operations is that of the reads and that of the updates, by their shares.

@@ -187,7 +187,10 @@ impl Reads {
             zero_result: LookupWork { probes: absent_probes, blocks: absent_blocks, hits: self.hits },
             existing: LookupWork { probes, blocks, hits: self.lookup_hits },
             scan,
-            update_writes: 1.0,
+            // The same whatever is compacted.
+            update_writes: 0.0,
+            tables: 0.0,
+            filter_entries: 0.0,
             entry_bytes: self.entry_bytes as f64,
             block_bytes: self.block_bytes as f64,
             filter: self.filter,

@@ -602,20 +602,31 @@ impl<'a> UnionSearch<'a> {
                 break;
             }
         }
-        // And the first of each other kind of policy, unless it is far from the best.
-        let best = full.iter().map(|found| found.seconds_per_op).reduce(f64::min);
-        let time_max = best.map_or(f64::INFINITY, |best| OTHER_TIME_MAX * best);
+        // And the first of each other kind of policy, unless it is far from the best with blocks of
+        // this size.
         let kind = |design: &PricedDesign| {
             (std::mem::discriminant(&design.policy), Some(design.block_bytes) == blocks_present)
         };
+        let time_max = [false, true].map(|is_present| {
+            let mut alike = full.iter().chain(kept.iter().copied()).filter(|found| kind(found).1 == is_present);
+            alike.next().map_or(0.0, |best| OTHER_TIME_MAX * best.seconds_per_op)
+        });
         let mut kinds: Vec<_> = full.iter().map(kind).collect();
-        for found in kept.iter().take_while(|found| found.seconds_per_op <= time_max) {
-            if !kinds.contains(&kind(found)) {
+        let mut failed = 0;
+        for found in &kept {
+            let is_near = found.seconds_per_op <= time_max[usize::from(kind(found).1)];
+            if is_near && !kinds.contains(&kind(found)) && failed < FULL_MAX {
                 if !goes_on() {
                     return None;
                 }
-                kinds.push(kind(found));
-                full.extend(Some(in_full(found)).filter(satisfies));
+                // In full, it may need more memory, or not keep a bound: then the next of its kind.
+                match Some(in_full(found)).filter(satisfies) {
+                    Some(design) => {
+                        kinds.push(kind(found));
+                        full.push(design);
+                    }
+                    None => failed += 1,
+                }
             }
         }
         full.sort_by(|a, b| a.seconds_per_op.total_cmp(&b.seconds_per_op));

@@ -424,12 +424,16 @@ impl Prediction {
         let [seeks, blocks] = [0, 1].map(|at| self.scan_reads[at].mean());
         let lookup =
             |probes: Seen, blocks: Seen| LookupWork { probes: probes.mean(), blocks: blocks.mean(), hits: 0.0 };
+        let (writes, entry_bytes) = (self.write_amplification, design.entry_bytes as f64);
+        let growth = self.space_amplification.most / self.space_amplification.least.max(1.0);
         Work {
             zero_result: lookup(self.zero_result_probes, self.zero_result_reads),
             existing: lookup(self.existing_probes, self.existing_reads),
             scan: ScanWork { seeks, blocks: blocks - seeks, entries: range_entries, hits: 0.0 },
-            update_writes: self.write_amplification,
-            entry_bytes: design.entry_bytes as f64,
+            update_writes: writes,
+            tables: Work::tables_of(writes, entry_bytes, design.buffer),
+            filter_entries: Work::filter_entries_of(design.filter, writes, growth),
+            entry_bytes,
             block_bytes: design.block_bytes as f64,
             filter: design.filter,
         }

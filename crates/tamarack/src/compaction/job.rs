@@ -444,7 +444,8 @@ impl JobPart {
         let runs: Vec<Run> = runs.iter().map(|run| run.within(&self.range)).filter(|run| !run.is_empty()).collect();
         let lists =
             filter.lists(&self.task, tree, memtable.into_iter().chain(runs.iter().map(|run| Some(run.id()))).collect());
-        let mut output = context.output(self.table_bytes, self.filter);
+        let piece_bytes = context.account().piece_bytes_of(runs.len());
+        let mut output = context.output(self.table_bytes, self.filter).in_pieces_of(piece_bytes);
         if context.is_space_low(self.table_bytes) {
             // Output larger than the inputs could take all space that is left.
             for slice in runs.iter().flat_map(|run| run.slices().iter()) {
@@ -455,7 +456,9 @@ impl JobPart {
         let slice = runs.first().and_then(|run| run.slices().iter().next());
         let reads_ahead = slice.is_some_and(|slice| slice.table().storage().reads_ahead());
         let to = self.range.to.as_deref().filter(|_| reads_ahead).map(|to| (to, Sequence::MAX));
-        let volume = Arc::new(ScanVolume::between(None, to).releasing(Some(context.account().piece_bytes())));
+        let large_bytes = context.account().piece_bytes();
+        let volume = ScanVolume::between(None, to).releasing(Some(large_bytes)).in_pieces_of(piece_bytes);
+        let volume = Arc::new(volume);
         let mut read_ahead = std::mem::take(&mut self.read_ahead);
         let runs = runs.into_iter().map(|run| {
             let before = read_ahead.iter().position(|(id, _)| *id == run.id()).map(|at| read_ahead.swap_remove(at).1);

@@ -65,6 +65,8 @@ pub struct CompactionOutput {
     /// Filter of the tables.
     filter: Option<FilterSettings>,
     compression: Compression,
+    /// The most bytes of a write.
+    piece_bytes: usize,
     /// Range deletes up to there hide none of its entries.
     range_deletes_applied: Sequence,
     /// The table being built.
@@ -148,13 +150,14 @@ impl OutputContext {
     /// `filter`.
     pub fn output(self: &Arc<Self>, table_bytes: u64, filter: Option<FilterSettings>) -> CompactionOutput {
         let (finished, made, compression) = (Vec::new(), Vec::new(), self.settings.compression);
-        let (output_context, unsynced) = (self.clone(), VecDeque::new());
+        let (output_context, unsynced, piece_bytes) = (self.clone(), VecDeque::new(), self.account().piece_bytes());
         let (open, writer, unsynced_max, is_ingest) = (None, None, 0, false);
         CompactionOutput {
             output_context,
             table_bytes,
             filter,
             compression,
+            piece_bytes,
             range_deletes_applied: Sequence::ZERO,
             open,
             finished,
@@ -205,6 +208,12 @@ impl CompactionOutput {
         let full = |t: &TableBuilder| t.file_bytes() >= self.table_bytes || t.kept_bytes() >= building_max;
         let full = self.open.as_ref().is_some_and(full);
         full && (key != self.last_key() || mistake::is_planted(Mistake::CutBetweenVersions))
+    }
+
+    /// Writes so many bytes at a time, at most.
+    #[must_use]
+    pub fn in_pieces_of(self, bytes: usize) -> Self {
+        Self { piece_bytes: bytes, ..self }
     }
 
     /// Makes another worker write and sync the files while the next ones are built. Up to `tables`
@@ -283,6 +292,7 @@ impl CompactionOutput {
     pub fn add(&mut self, entry: Entry<'_>) -> Result<()> {
         if self.open.is_none() {
             let (id, table) = self.output_context.create_table(self.filter, self.compression)?;
+            let table = table.in_pieces_of(self.piece_bytes);
             self.made.push(id);
             let table = if self.is_ingest { table.ingested(self.made[0]) } else { table };
             let table = table.with_range_deletes_applied(self.range_deletes_applied);

@@ -6,7 +6,6 @@
 //!
 //! Who changes what, and when, is in [`crate::compaction::tree_filter`]; tests too.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -20,6 +19,7 @@ use crate::cuckoo::{Directory, EntryChange, Interval, Partition, Place, unplaced
 use crate::error::Error;
 use crate::format::meta::TableId;
 use crate::memory::{Account, Charge, MemoryPart};
+use crate::table::{DigestsWanted, Table, read_digests};
 use crate::tree::level_ids::{LevelIds, Lid};
 use crate::tree::run::Run;
 use crate::tree::slice::Slice;
@@ -51,9 +51,9 @@ type FilterEntries = Vec<(Digest, Lid)>;
 /// Digests by table.
 type DigestsOfTables = BTreeMap<TableId, Vec<Digest>>;
 
-/// Digests of tables that were read before the gate was closed.
+/// Digests of tables that were read together.
 #[derive(Default)]
-pub(super) struct DigestsAhead {
+pub(super) struct DigestsRead {
     /// Those from a first to a last one.
     between: Vec<((Digest, Digest), DigestsOfTables)>,
     charge: Charge,
@@ -92,7 +92,7 @@ impl Partitions {
     }
 
     /// Makes partitions anew that have too few buckets for these insertions. The gate is closed.
-    pub(super) fn make_space(&self, inserts: &[(Digest, EntryChange)], ahead: &DigestsAhead) {
+    pub(super) fn make_space(&self, inserts: &[(Digest, EntryChange)], ahead: &DigestsRead) {
         let mut crowded = self.crowded(|interval| count_in(inserts, |(key, _)| *key, interval));
         while !crowded.is_empty() {
             let count = self.some_of(&crowded);
@@ -122,36 +122,30 @@ impl Partitions {
 
     /// Reads what a unit with these lists needs to make partitions anew. The gate is open: what has
     /// changed when it is closed is read then.
-    pub(super) fn read_for(&self, lists: &[KeyLists]) -> DigestsAhead {
+    pub(super) fn read_for(&self, lists: &[KeyLists]) -> DigestsRead {
         let count = |interval| lists.iter().map(|lists| count_in(&lists.inserts, |key| *key, interval)).sum();
         self.read_ahead(&self.crowded(count))
     }
 
     /// Reads the digests that partitions of these intervals are made from.
-    pub(super) fn read_ahead(&self, mut wanted: &[(Interval, u64)]) -> DigestsAhead {
-        let mut ahead = DigestsAhead::default();
+    pub(super) fn read_ahead(&self, mut wanted: &[(Interval, u64)]) -> DigestsRead {
         if wanted.is_empty() {
-            return ahead;
+            return DigestsRead::default();
         }
         let state = self.tree.pin_scan();
         let tables = self.tree.level_ids(|ids| ids.as_ref().map(|ids| listed_tables(ids, state.tree())));
-        let Some(tables) = tables else { return ahead };
-        ahead.charge = self.account.charge(MemoryPart::Compactions, 0);
-        let mut entries = 0;
+        let Some(tables) = tables else { return DigestsRead::default() };
+        let (mut entries, mut groups) = (0, Vec::new());
         let entries_max = AHEAD_MAX.min(self.account.building_bytes_max() / size_of::<Digest>() as u64);
         while !wanted.is_empty() && entries < entries_max {
             let (group, others) = wanted.split_at(self.some_of(wanted));
             entries += group.iter().map(|(_, entries)| entries).sum::<u64>();
-            let (first, last) = bounds(group);
-            // What cannot be read is read, and reported, when the gate is closed.
-            let read = |table: &ListedTable| {
-                Some((table.table.id(), table.table.digests_between(first, last).ok().flatten()?))
-            };
-            let digests: DigestsOfTables = tables.iter().filter_map(read).collect();
-            ahead.charge.grow(digests.values().map(|digests| digests.capacity() * size_of::<Digest>()).sum());
-            ahead.between.push(((first, last), digests));
+            groups.push(bounds(group));
             wanted = others;
         }
+        // What cannot be read is read, and reported, when the gate is closed.
+        let mut ahead = read_digests_of(&tables.iter().collect::<Vec<_>>(), &groups, &|_, _| ());
+        ahead.charge = self.account.charge(MemoryPart::Compactions, ahead.memory_bytes());
         ahead
     }
 
@@ -172,7 +166,7 @@ impl Partitions {
 
     /// Makes the partitions of these intervals, in order, each for so many entries or those that it
     /// has, from the digests of all listed tables. The gate is closed.
-    pub(super) fn make(&self, wanted: &[(Interval, u64)], ahead: &DigestsAhead) {
+    pub(super) fn make(&self, wanted: &[(Interval, u64)], ahead: &DigestsRead) {
         let state = self.tree.pin_scan();
         let (code, directory, tables) = self.tree.level_ids(|ids| {
             let ids = of(ids);
@@ -184,12 +178,16 @@ impl Partitions {
             wanted.iter().map(|(_, entries)| Vec::with_capacity(*entries as usize)).collect();
         let mut charge = self.account.charge(MemoryPart::Compactions, 0);
         let mut lost = Vec::new();
-        for ListedTable { lid, table, is_whole } in tables {
-            let read = match ahead.of(table.id(), (first, last)) {
-                Some(keys) => Ok(Some(Cow::Borrowed(keys))),
-                None => table.digests_between(first, last).map(|keys| keys.map(Cow::Owned)),
-            };
-            let Ok(Some(keys)) = read.inspect_err(|error| unread(&table, error)) else {
+        let is_lacking =
+            |table: &&ListedTable| wanted.iter().any(|(interval, _)| ahead.of(table.table.id(), *interval).is_none());
+        let lacking: Vec<&ListedTable> = tables.iter().filter(is_lacking).collect();
+        let late = read_digests_of(&lacking, &[(first, last)], &unread);
+        let late_bytes = late.memory_bytes();
+        for ListedTable { lid, table, is_whole } in &tables {
+            let (lid, is_whole) = (*lid, *is_whole);
+            let read = |interval| late.of(table.id(), interval).or_else(|| ahead.of(table.id(), interval));
+            let read: Option<Vec<&[Digest]>> = wanted.iter().map(|(interval, _)| read(*interval)).collect();
+            let Some(read) = read else {
                 lost.push(lid);
                 continue;
             };
@@ -198,13 +196,11 @@ impl Partitions {
                 Some((present, place)) if !is_whole => present.has(place, lid),
                 _ => true,
             };
-            let mut keys = &keys[..];
-            for ((interval, _), made) in wanted.iter().zip(&mut made) {
-                let (own, others) = keys.split_at(keys.partition_point(|key| *key <= interval.last()));
-                keys = others;
-                made.extend(own.iter().filter(|key| is_left(**key)).map(|key| (*key, lid)));
+            for (keys, made) in read.into_iter().zip(&mut made) {
+                made.extend(keys.iter().filter(|key| is_left(**key)).map(|key| (*key, lid)));
             }
-            charge.set(made.iter().map(|made| made.capacity() * size_of::<(Digest, Lid)>()).sum());
+            let made_bytes: usize = made.iter().map(|made| made.capacity() * size_of::<(Digest, Lid)>()).sum();
+            charge.set(late_bytes + made_bytes);
         }
         let is_listed = |lid: Lid| !lost.contains(&lid);
         let mut after = directory;
@@ -267,14 +263,45 @@ impl Partitions {
     }
 }
 
-impl DigestsAhead {
+impl DigestsRead {
     /// The digests of a table in an interval, if they were read.
-    fn of(&self, table: TableId, (first, last): (Digest, Digest)) -> Option<&[Digest]> {
+    fn of(&self, table: TableId, interval: Interval) -> Option<&[Digest]> {
+        let (first, last) = (interval.first(), interval.last());
         let (_, read) = self.between.iter().find(|((from, to), _)| *from <= first && last <= *to)?;
         let digests = read.get(&table)?;
         let from = digests.partition_point(|digest| *digest < first);
         Some(&digests[from..from + digests[from..].partition_point(|digest| *digest <= last)])
     }
+
+    fn memory_bytes(&self) -> usize {
+        let digests = self.between.iter().flat_map(|(_, digests)| digests.values());
+        digests.map(|digests| digests.capacity() * size_of::<Digest>()).sum()
+    }
+}
+
+/// Reads the digests of tables from each first to each last one, all concurrently. Those that
+/// cannot be read are left out, and `failed` hears of them.
+fn read_digests_of(
+    tables: &[&ListedTable],
+    between: &[(Digest, Digest)],
+    failed: &dyn Fn(&TableFile, &Error),
+) -> DigestsRead {
+    let open = |table: &ListedTable| table.table.open().cloned().inspect_err(|error| failed(&table.table, error)).ok();
+    let open: Vec<(&ListedTable, Arc<Table>)> =
+        tables.iter().filter_map(|table| Some((*table, open(table)?))).collect();
+    let of_table = |table: &Arc<Table>, (first, last)| DigestsWanted { table: table.clone(), first, last };
+    let wanted: Vec<DigestsWanted> =
+        between.iter().flat_map(|between| open.iter().map(|(_, table)| of_table(table, *between))).collect();
+    let mut read = read_digests(&wanted).into_iter();
+    let between = between.iter().map(|between| {
+        let of_tables = open.iter().zip(read.by_ref());
+        let digests = of_tables.filter_map(|((table, _), read)| {
+            let keys = read.inspect_err(|error| failed(&table.table, error)).ok().flatten()?;
+            Some((table.table.id(), keys))
+        });
+        (*between, digests.collect())
+    });
+    DigestsRead { between: between.collect(), charge: Charge::default() }
 }
 
 /// The tables of all listed runs, and those of the run that is being listed that are done.

@@ -47,7 +47,7 @@ use tamarack_model::filter::chucky;
 use crate::compaction::filter_changes::{FilterChanges, UnitChanges, memory_bytes, taken_back};
 use crate::compaction::key_lists::KeyLists;
 use crate::compaction::partitions::{
-    BUCKETS_MAX, BUCKETS_MIN, DigestsAhead, ListedTable, Partitions, count_in, entries_max, listed_tables, of, unread,
+    BUCKETS_MAX, BUCKETS_MIN, DigestsRead, ListedTable, Partitions, count_in, entries_max, listed_tables, of, unread,
 };
 use crate::compaction::task::Task;
 use crate::cuckoo::{Directory, EntryChange, Interval};
@@ -234,7 +234,7 @@ impl TreeFilter {
         tree: &TreeVersion,
         (lists, moved): (&[KeyLists], &[SliceSpec]),
         output: Option<Output>,
-        ahead: &DigestsAhead,
+        ahead: &DigestsRead,
     ) -> Unit<'a> {
         let mut unit = self.unit(gate);
         let lid = output.and_then(|output| {
@@ -446,7 +446,7 @@ impl TreeFilter {
 
     /// Inserts the keys of a table of a run that nobody has listed, or lists the run when all its
     /// tables are done. False if there is no such run. The gate is closed.
-    fn list_some(&self, read: Option<ReadArrival>, ahead: &DigestsAhead) -> bool {
+    fn list_some(&self, read: Option<ReadArrival>, ahead: &DigestsRead) -> bool {
         let state = self.tree.pin_scan();
         let Some(Arrival { run, lid, done, left }) = self.arrival(state.tree()) else {
             let begun = self.tree.level_ids(|ids| {

@@ -135,11 +135,17 @@ impl TableBuilder {
         })
     }
 
-    /// Charges the memory to `account`, whose budget also limits the size of single writes.
+    /// Charges the memory to `account`.
     #[must_use]
     pub fn on(mut self, account: &Arc<Account>) -> Self {
         self.charge = account.charge(MemoryPart::Compactions, 0);
-        self.output.write_bytes = account.piece_bytes();
+        self
+    }
+
+    /// Writes so many bytes at a time.
+    #[must_use]
+    pub fn in_pieces_of(mut self, bytes: usize) -> Self {
+        self.output.write_bytes = bytes;
         self
     }
 

@@ -156,7 +156,7 @@ impl Pieces {
         let handle = &lower.handle();
         let space = left.and_then(Arc::into_inner).map(|left| left.into_value().into_bytes()).unwrap_or_default();
         if !self.window.holds(handle) && handle.bytes < SEQUENTIAL_BYTES {
-            let piece_bytes = table.storage.account().piece_bytes();
+            let piece_bytes = self.volume.piece_bytes().unwrap_or_else(|| table.storage.account().piece_bytes());
             let wanted_bytes = lower.wanted_bytes(table, direction, &self.volume);
             if !self.window.take_next(table, handle) {
                 let is_between = self.window.reads_ahead_from_within(handle);

@@ -6,17 +6,18 @@
 
 use std::cmp::Ordering;
 use std::io;
-use std::ops::{ControlFlow, Deref, Range};
+use std::ops::{ControlFlow, Deref};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use tamarack_env::sync::{Mutex, Rank};
 use tamarack_env::{Access, ByteBuffer, Env, ReadRequest};
-use tamarack_filter::{Digest, DigestChunks, DigestSet, Filter, FilterKind, SetError, UNIT_BYTES, kind_to_number};
+use tamarack_filter::{DigestSet, Filter, FilterKind, UNIT_BYTES, kind_to_number};
 use tamarack_model::device::RANDOM_READ_BYTES;
 use tamarack_model::filter::{LINE_BITS, best_probes, fpr_of, units};
 use tamarack_model::filter_plan::FilterTarget;
 
+use super::digests::{self, TableDigests};
 use super::filter::{self, FilterOutcome};
 use super::filter_slots::PinnedFilters;
 use super::index::{DataBlockPosition, Index, Lower};
@@ -32,8 +33,8 @@ use crate::format::checksum::Place;
 use crate::format::fences::{FIRST_PLACE, Fences};
 use crate::format::meta::{TableId, TableMeta};
 use crate::format::names::FileName;
-use crate::format::stored::{BlockHandle, Flaw, StoredBytes, TRAILER_BYTES, open_block, open_block_into};
-use crate::format::table::{FOOTER_BYTES, Footer, Properties, Units, digests_seed, place};
+use crate::format::stored::{BlockHandle, Flaw, StoredBytes, open_block, open_block_into};
+use crate::format::table::{FOOTER_BYTES, Footer, Properties, Units, place};
 use crate::measure;
 use crate::memory::{Charge, MemoryPart};
 use crate::mistake::{self, Mistake};
@@ -61,8 +62,7 @@ pub struct Table {
     /// The origin of the filter in use. Locked while the filter is replaced, which may read the
     /// file; nobody else takes it.
     origin: Mutex<filter::FilterOrigin>,
-    /// The damage of the digests, once it is found.
-    digest_damage: OnceLock<Error>,
+    pub(super) digests: TableDigests,
     samples: TableSamples,
     _charge: Charge,
 }
@@ -142,18 +142,18 @@ impl Table {
         let fences = Block::decode(top).and_then(|block| Fences::decode(&block, FIRST_PLACE));
         let fences = fences.map_err(|flaw| file.flaw(flaw, footer.top_index.offset))?;
         let units = file.units(&footer, meta, &tail)?;
-        let digest_damage = OnceLock::new();
-        let (filter, origin) = first_filter(&file, &footer, meta, &tail, target, (storage, &digest_damage))?;
+        let digests = TableDigests::default();
+        let (filter, origin) = first_filter(&file, &footer, meta, &tail, target, (storage, &digests.damage))?;
         let cached = storage.cache().lower_slots(meta.id, fences.len());
         let (index, account) = (Index::new(fences, cached), storage.account());
-        let of_indexes = index.top_bytes() + size_of::<Self>() + FILE_BYTES + meta.memory_bytes();
+        let of_digests = footer.digests.as_ref().map_or(0, |_| digests::list_bytes(meta.entries));
+        let of_indexes = index.top_bytes() + size_of::<Self>() + FILE_BYTES + meta.memory_bytes() + of_digests;
         let charge = account.charge(MemoryPart::Indexes, of_indexes);
         let slot = storage.filter_slots.add(meta.id, filter, account);
         storage.cache().table_opened(meta.raw_bytes);
         let (meta, storage) = (meta.clone(), storage.clone());
         let (samples, origin) = (TableSamples::default(), Mutex::new(Rank::TableFilter, origin));
-        let table =
-            Self { file, footer, meta, index, storage, slot, units, origin, digest_damage, samples, _charge: charge };
+        let table = Self { file, footer, meta, index, storage, slot, units, origin, digests, samples, _charge: charge };
         table.keep_written(&lower);
         Ok(Arc::new(table))
     }
@@ -193,7 +193,7 @@ impl Table {
             let filter = match make(&self.file, &self.footer, &self.meta, &[], origin, &self.storage) {
                 Err(damage @ Error::Corruption { .. }) if matches!(origin, filter::FilterOrigin::Digests(_)) => {
                     // The digests are not read again.
-                    let _ = self.digest_damage.set(damage);
+                    let _ = self.digests.damage.set(damage);
                     // The filter in use is as good as the alternative, unless it is too large.
                     let bits_in_use = self.filter_of(&self.pin_filters()).map_or(0, Filter::bits);
                     let FilterTarget::Of(wanted) = target else { unreachable!("only this takes digests") };
@@ -239,27 +239,6 @@ impl Table {
         }
         *origin = filter::FilterOrigin::Units(bits);
         Ok((what, bytes_read))
-    }
-
-    /// The stored digests of its keys from `first` to `last`, in order; `None` if it has none.
-    ///
-    /// # Errors
-    /// If they cannot be read, or are damaged; [`Table::digest_damage`] then tells it, too.
-    pub fn digests_between(&self, first: Digest, last: Digest) -> Result<Option<Vec<Digest>>> {
-        if let Some(damage) = self.digest_damage() {
-            return Err(damage.clone());
-        }
-        let read = self.file.digests_between(&self.footer, first, last);
-        read.inspect_err(|error| {
-            if matches!(error, Error::Corruption { .. }) {
-                let _ = self.digest_damage.set(error.clone());
-            }
-        })
-    }
-
-    /// The damage of the digests, if found. Takes no lock.
-    pub fn digest_damage(&self) -> Option<&Error> {
-        self.digest_damage.get()
     }
 
     /// The kind, as a number, and the bits of the filter in use; zeros if there is none.
@@ -485,9 +464,6 @@ impl Drop for Table {
         self.storage.cache().table_closed(self.meta.raw_bytes);
     }
 }
-
-/// What is read of stored digests at first: the list of chunks of a table of 150,000 keys.
-const DIGESTS_FRONT_BYTES: usize = 4 << 10;
 
 /// Makes the filter that a table is opened with; sets `digest_damage` if the digests are damaged.
 fn first_filter(
@@ -808,39 +784,6 @@ impl BlockFile {
         let Some(handle) = &footer.digests else { return Ok(None) };
         let payload = self.block_near_end(handle, &[])?;
         filter::decode_digests(&payload, footer.place()).map(Some).map_err(|what| self.corruption(handle.offset, what))
-    }
-
-    /// Reads the digests from `first` to `last`, if there are any: the list of chunks, and the
-    /// chunks that the interval is in.
-    fn digests_between(&self, footer: &Footer, first: Digest, last: Digest) -> Result<Option<Vec<Digest>>> {
-        let Some(handle) = &footer.digests else { return Ok(None) };
-        self.check_inside(handle)?;
-        let payload_bytes = handle.bytes - TRAILER_BYTES;
-        let flaw = |error: SetError| self.corruption(handle.offset, format!("digests: {error}"));
-        let read = |range: Range<usize>| {
-            if range.end > payload_bytes {
-                return Err(self.corruption(handle.offset, "the list of digests points past its block"));
-            }
-            let mut bytes = vec![0; range.len()];
-            self.read_into(&mut bytes, handle.offset + range.start as u64, Reader::Upkeep)?;
-            Ok(bytes)
-        };
-        let mut front = read(0..payload_bytes.min(DIGESTS_FRONT_BYTES))?;
-        let list_bytes = DigestChunks::list_bytes(&front).map_err(flaw)?;
-        if list_bytes > front.len() {
-            front = read(0..list_bytes)?;
-        }
-        let chunks = DigestChunks::decode(&front, digests_seed(footer.place())).map_err(flaw)?;
-        let wanted = chunks.of_interval(first, last);
-        let whole = chunks.bytes(wanted.clone());
-        let bytes = read(whole.clone())?;
-        let mut digests = Vec::new();
-        for chunk in wanted {
-            let own = chunks.bytes(chunk..chunk + 1);
-            chunks.read(chunk, &bytes[own.start - whole.start..own.end - whole.start], &mut digests).map_err(flaw)?;
-        }
-        digests.retain(|digest| (first..=last).contains(digest));
-        Ok(Some(digests))
     }
 
     /// Reads the end of the file, which includes what a filter with that target needs.

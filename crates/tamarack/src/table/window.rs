@@ -352,6 +352,8 @@ pub struct ScanVolume {
     to: Option<(Vec<u8>, Sequence)>,
     /// The size from which a block is large; see [`ScanVolume::releasing`]. `None` if none is.
     large_bytes: Option<usize>,
+    /// The most bytes of a read of a compaction's cursor, if given.
+    piece_bytes: Option<usize>,
     /// True once a query has read a large block: it may have one from then on.
     has_large: AtomicBool,
     /// The turn for large reads of the step in progress. Compactions take none.
@@ -374,11 +376,23 @@ impl ScanVolume {
         Self { large_bytes, ..self }
     }
 
+    /// Lets cursors of a compaction read so many bytes at a time instead of
+    /// [`Account::piece_bytes`](crate::memory::Account::piece_bytes).
+    #[must_use]
+    pub fn in_pieces_of(self, bytes: usize) -> Self {
+        Self { piece_bytes: Some(bytes), ..self }
+    }
+
     /// Bounds the read-ahead of a scan whose limit is expected to need so many bytes of all tables
     /// together, if it has one.
     #[must_use]
     pub fn expecting(self, expected_bytes: Option<u64>) -> Self {
         Self { expected_bytes, ..self }
+    }
+
+    /// The most bytes of a read of a compaction's cursor, if they were given.
+    pub(super) fn piece_bytes(&self) -> Option<usize> {
+        self.piece_bytes
     }
 
     /// The memory of its bounds' keys, in bytes.
