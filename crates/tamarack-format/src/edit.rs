@@ -210,6 +210,22 @@ pub enum Change {
         /// The tree.
         tree: TreeId,
     },
+    /// Ranges of keys are deleted in the tables of the tree: entries in one of them with a smaller
+    /// sequence are hidden from readers at or above its own.
+    RangesDeleted {
+        /// The tree.
+        tree: TreeId,
+        /// The ranges, none empty, each with the sequence number of its deletion, which no other
+        /// one has.
+        ranges: Vec<(KeyRange, Sequence)>,
+    },
+    /// Range deletes end: no table of the tree has an entry that one of them hides.
+    RangeDeletesEnded {
+        /// The tree.
+        tree: TreeId,
+        /// Their sequence numbers.
+        sequences: Vec<Sequence>,
+    },
     /// The merge operands of the tree are those of another merge operator from now on. There are no
     /// operands of the one before.
     MergeOperatorSet {
@@ -307,7 +323,9 @@ mod tag {
     pub(super) const TREE_NAMED: u8 = 19;
     pub(super) const TREE_DROPPED: u8 = 20;
     pub(super) const MERGE_OPERATOR_SET: u8 = 21;
-    pub(super) const LAST: u8 = MERGE_OPERATOR_SET;
+    pub(super) const RANGES_DELETED: u8 = 22;
+    pub(super) const RANGE_DELETES_ENDED: u8 = 23;
+    pub(super) const LAST: u8 = RANGE_DELETES_ENDED;
     /// The first tag of optional changes, which a reader skips if it does not know them.
     pub(super) const OPTIONAL: u8 = 128;
 }
@@ -391,6 +409,19 @@ impl Change {
                 put_bytes(out, name.as_bytes());
                 tag::MERGE_OPERATOR_SET
             }
+            Self::RangesDeleted { tree, ranges } => {
+                put_varint(out, tree.0.into());
+                put_list(out, ranges, |out, (range, sequence)| {
+                    put_range(out, range);
+                    put_varint(out, sequence.0);
+                });
+                tag::RANGES_DELETED
+            }
+            Self::RangeDeletesEnded { tree, sequences } => {
+                put_varint(out, tree.0.into());
+                put_list(out, sequences, |out, sequence| put_varint(out, sequence.0));
+                tag::RANGE_DELETES_ENDED
+            }
         }
     }
 
@@ -449,6 +480,13 @@ impl Change {
             tag::WAL_DURABLE => Self::WalDurable { position: number(reader)? },
             tag::AGES_MIXED => Self::AgesMixed { tree: tree(reader)? },
             tag::MERGE_OPERATOR_SET => Self::MergeOperatorSet { tree: tree(reader)?, name: name(reader)? },
+            tag::RANGES_DELETED => {
+                let item = |reader: &mut Reader<'_>| Ok((range(reader)?, sequence(reader)?));
+                Self::RangesDeleted { tree: tree(reader)?, ranges: list(reader, item)? }
+            }
+            tag::RANGE_DELETES_ENDED => {
+                Self::RangeDeletesEnded { tree: tree(reader)?, sequences: list(reader, sequence)? }
+            }
             tag::OPTIONAL.. => return Ok(None),
             unknown => return Err(EditError::UnknownChange(unknown)),
         };

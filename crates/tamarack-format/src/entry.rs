@@ -53,8 +53,9 @@ pub enum EntryKind {
     Delete = 2,
     /// A merge operand, to be merged with older versions by the merge operator of the tree.
     Merge = 3,
-    /// A range tombstone: all keys from this one up to the value, exclusive, are deleted. Stored,
-    /// not served yet.
+    /// A range tombstone: all keys from this one up to the value, exclusive, are deleted; if the
+    /// value is empty, all from this one on. Only in WAL and memtable: the manifest has those that
+    /// tables need.
     RangeDelete = 4,
     /// A value pointer: the value is the location of the value. Stored, not served yet.
     ValuePointer = 5,
@@ -79,8 +80,7 @@ impl EntryKind {
     /// The plural name of a kind that this version stores but does not serve yet.
     pub fn unserved(self) -> Option<&'static str> {
         match self {
-            Self::Put | Self::Delete | Self::Merge => None,
-            Self::RangeDelete => Some("range tombstones"),
+            Self::Put | Self::Delete | Self::Merge | Self::RangeDelete => None,
             Self::ValuePointer => Some("values that stand elsewhere"),
             Self::ExpiringPut => Some("puts that expire"),
         }

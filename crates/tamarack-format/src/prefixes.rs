@@ -134,7 +134,8 @@ impl Prefixes {
     /// The number of keys that satisfy `before`, which must be true for all keys smaller than
     /// `key`, false for all larger ones, and among those equal to it first true, then false. Called
     /// only for keys that may be equal.
-    #[inline]
+    // Lookups search the bounds of each run so: a call costs them as much as the search.
+    #[inline(always)]
     pub fn partition_point(&self, key: &[u8], before: impl Fn(usize) -> bool) -> usize {
         partition_point(self.around(key), before)
     }
@@ -147,7 +148,7 @@ impl Prefixes {
 
 /// The first index in `range` for which `before` is false, if it is true for those before and false
 /// for those after; the end of the range if there is none.
-#[inline]
+#[inline(always)] // Of usually none or one.
 pub(crate) fn partition_point(range: Range<usize>, before: impl Fn(usize) -> bool) -> usize {
     let Range { start: mut low, end: mut high } = range;
     while low < high {

@@ -40,6 +40,9 @@ pub struct Properties {
     /// The compression of its data blocks, where that paid. Each block says whether it is
     /// compressed.
     pub compression: Compression,
+    /// Range deletes up to this sequence hide none of the entries: they were left out when the
+    /// table was written. 0 if nobody looked.
+    pub range_deletes_applied: Sequence,
     /// Counts of other entries than puts and point tombstones, if any.
     pub special: Option<Box<Special>>,
 }
@@ -98,6 +101,7 @@ pub mod number {
     pub const DELETED_TO: u64 = 24;
     pub const INGEST_FIRST_TABLE: u64 = 26;
     pub const INGEST_IS_LAST: u64 = 27;
+    pub const RANGE_DELETES_APPLIED: u64 = 29;
     pub const SEQUENCE_BASE: u64 = 40;
     // Fields that only the manifest has.
     pub const DIGEST_BYTES: u64 = 33;
@@ -174,6 +178,7 @@ impl Properties {
         fields.number(number::FILTER_KIND, self.filter_kind.into());
         fields.number(number::FILTER_BITS, self.filter_bits);
         fields.bytes(number::COMPRESSION, &compression_bytes(self.compression));
+        fields.number(number::RANGE_DELETES_APPLIED, self.range_deletes_applied.0);
         if let Some(special) = &self.special {
             fields.number(number::MERGE_OPERANDS, special.merge_operands);
             fields.number(number::RANGE_DELETES, special.range_deletes);
@@ -218,6 +223,7 @@ impl Properties {
             filter_kind: u8::try_from(fields.number(number::FILTER_KIND)?).map_err(|_| FieldError::Malformed)?,
             filter_bits: fields.number(number::FILTER_BITS)?,
             compression: compression_of(compression).ok_or(FieldError::Malformed)?,
+            range_deletes_applied: sequence(fields.number(number::RANGE_DELETES_APPLIED)?)?,
             special: (special != Special::default()).then(|| Box::new(special)),
         };
         if this.sequence_base > this.smallest_sequence.min(this.largest_sequence) {
@@ -229,12 +235,12 @@ impl Properties {
     /// The kind of some entry of the table that this version stores but does not serve yet.
     pub fn unserved(&self) -> Option<&'static str> {
         let special = self.special.as_deref()?;
-        let kinds = [
-            (special.range_deletes, EntryKind::RangeDelete),
-            (special.value_pointers, EntryKind::ValuePointer),
-            (special.expiring_puts, EntryKind::ExpiringPut),
-        ];
-        kinds.into_iter().filter(|(count, _)| *count > 0).find_map(|(_, kind)| kind.unserved())
+        // Those that tables need are in the manifest: nobody would look for one in a table.
+        let range_tombstones = (special.range_deletes > 0).then_some("range tombstones");
+        let kinds =
+            [(special.value_pointers, EntryKind::ValuePointer), (special.expiring_puts, EntryKind::ExpiringPut)];
+        let others = || kinds.into_iter().filter(|(count, _)| *count > 0).find_map(|(_, kind)| kind.unserved());
+        range_tombstones.or_else(others)
     }
 
     /// The number of merge operands among the entries.

@@ -1,10 +1,11 @@
 //! What a cached lookup takes, to be counted in instructions: gets of keys that are there and of
 //! keys that are not, on a tree of so many runs, all of it in memory; and of keys whose blocks do
-//! not fit the cache, but which are cached as single entries (`entries`).
+//! not fit the cache, but which are cached as single entries (`entries`); and of keys that the
+//! memtable has (`recent`).
 //!
 //! ```sh
 //! cargo build --release --example lookup_cost
-//! for kind in existing missing entries; do
+//! for kind in existing missing entries recent; do
 //!     valgrind --tool=callgrind --callgrind-out-file=/dev/null \
 //!         --toggle-collect='*existing_lookups*' --toggle-collect='*missing_lookups*' \
 //!         target/release/examples/lookup_cost 10 $kind 20000 blocked:bits=10
@@ -41,7 +42,13 @@ fn main() -> Result<()> {
             db.get(key(number, 0))?;
         }
     }
+    if kind == "recent" {
+        for number in 0..entries_per_run / 2 {
+            db.put(key(number, 0), [b'v'; 100])?;
+        }
+    }
     match kind.as_str() {
+        "recent" => existing_lookups(&db, entries_per_run / 2, 1, lookups)?,
         "missing" => missing_lookups(&db, entries, lookups)?,
         _ => existing_lookups(&db, entries / apart, apart, lookups)?,
     }

@@ -105,6 +105,7 @@ impl Stats {
             wal_bytes: engine.wal.segments().iter().map(|segment| segment.bytes).sum(),
             visible_sequence: engine.database.sequences.visible().0,
             snapshots: engine.database.sequences.snapshots(),
+            range_deletes: state.tree().range_deletes().list().len(),
             memory: MemoryStats::of(&engine.account),
             cache_bytes: engine.cache.used_bytes(),
             cache_entry_bytes: engine.cache.entry_bytes(),

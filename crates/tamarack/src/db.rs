@@ -28,7 +28,7 @@ use crate::read::{KeyBounds, Scan, Snapshot, Value, get, multi_get, range_within
 use crate::redesign::begun;
 use crate::repair::{self, Examination, VerifyReport};
 use crate::stats::Stats;
-use crate::write::{Batch, Durability, KEY_BYTES_MAX, Write};
+use crate::write::{Batch, Durability, KEY_BYTES_MAX, Write, deletable};
 
 /// Handle of an open database. Cloning is cheap; all clones are handles of the same database, which
 /// closes when the last one is dropped.
@@ -178,6 +178,83 @@ impl Db {
     /// As [`Db::write`].
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
         self.commit(Write::One { kind: EntryKind::Delete, key: key.as_ref(), value: &[] })
+    }
+
+    /// Deletes all keys in `range`, by one small record, whatever it covers. An empty or reversed
+    /// range deletes nothing.
+    ///
+    /// The keys are gone for all readers that begin after it returns; snapshots keep them. Later
+    /// puts to keys in the range are seen, and later merge operands begin from no value. It is a
+    /// write as others are: durable as they are, atomic, in the order of commits.
+    ///
+    /// # Costs
+    ///
+    /// Until the memtable is flushed, the range delete is looked up in memory by whoever reads a
+    /// key. Soon after the flush, the range is cut out of all tables by one record of the manifest:
+    /// tables that it covers as a whole are deleted without being read, and reads pay nothing any
+    /// more. As long as a snapshot sees the keys, or a compaction in progress reads them, each read
+    /// of a key compares it with the ranges that wait, and scans jump over them. Where a table has
+    /// younger entries beside those that are hidden, the next compaction leaves these out.
+    ///
+    /// ```
+    /// # let advanced = tamarack::AdvancedOptions::new().env(tamarack::MemoryEnv::new(1));
+    /// # let db = tamarack::Options::new().advanced(advanced).open("/events")?;
+    /// for day in ["2026-01-30", "2026-01-31", "2026-02-01"] {
+    ///     db.put(day, "…")?;
+    /// }
+    /// db.delete_range(.."2026-02")?;
+    /// assert_eq!(db.get("2026-01-31")?, None);
+    /// assert_eq!(db.len()?, 1);
+    /// # Ok::<(), tamarack::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Db::write`]. Like a delete, it is accepted while little disk space is left.
+    pub fn delete_range(&self, range: impl KeyBounds) -> Result<()> {
+        self.delete_keys(&range_within(&range))
+    }
+
+    /// Deletes all keys that begin with `prefix`: [`Db::delete_range`] of these.
+    ///
+    /// ```
+    /// # let advanced = tamarack::AdvancedOptions::new().env(tamarack::MemoryEnv::new(1));
+    /// # let db = tamarack::Options::new().advanced(advanced).open("/tenants")?;
+    /// db.put("alder/1", "")?;
+    /// db.put("birch/1", "")?;
+    /// db.delete_prefix("alder/")?;
+    /// assert_eq!(db.first_key_value()?, Some((b"birch/1".to_vec(), Vec::new())));
+    /// # Ok::<(), tamarack::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Db::delete_range`].
+    pub fn delete_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<()> {
+        self.delete_keys(&KeyRange::with_prefix(prefix.as_ref()))
+    }
+
+    /// Deletes all keys: [`Db::delete_range`] of `..`.
+    ///
+    /// ```
+    /// # let advanced = tamarack::AdvancedOptions::new().env(tamarack::MemoryEnv::new(1));
+    /// # let db = tamarack::Options::new().advanced(advanced).open("/prices")?;
+    /// db.put("oak", "9.80")?;
+    /// db.clear()?;
+    /// assert!(db.is_empty()?);
+    /// # Ok::<(), tamarack::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Db::delete_range`].
+    pub fn clear(&self) -> Result<()> {
+        self.delete_keys(&KeyRange::ALL)
+    }
+
+    fn delete_keys(&self, range: &KeyRange) -> Result<()> {
+        match deletable(range) {
+            Some((key, value)) => self.commit(Write::One { kind: EntryKind::RangeDelete, key: &key, value: &value }),
+            // As a batch without writes: an error where no write is accepted any more.
+            None => self.write(&Batch::new()),
+        }
     }
 
     /// Folds `operand` into the value of `key`, by the merge operator of

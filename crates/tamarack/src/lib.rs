@@ -86,6 +86,7 @@
 //! | `table`, `cache` | immutable files of sorted blocks; the cache of blocks and single entries |
 //! | `memtable` | the memtable: sorted entries in memory, until a flush |
 //! | `merge` | the k-way merging iterator |
+//! | `range_tombstones` | ranges of keys that are deleted, and what they hide |
 //! | `format` | bytes to values and back: `tamarack-format` |
 //! | `events` | events, delivered to a listener |
 //! | `step`, `stats` | names of the steps that change storage; statistics |
@@ -176,6 +177,7 @@ pub mod policy {
     pub use tamarack_model::{Bytes, Level, Shape, ShapeError};
 }
 mod random_reads;
+mod range_tombstones;
 mod read;
 mod redesign;
 mod repair;

@@ -66,7 +66,7 @@ pub enum MemoryPart {
     Compactions,
     /// Records on their way into the WAL.
     Wal,
-    /// Metadata of tables and runs.
+    /// Metadata of tables and runs, and range deletes that tables still need.
     Tables,
     /// Transactions: what they have read and written, and the keys that others write meanwhile.
     Transactions,
@@ -133,6 +133,7 @@ impl Budget {
     }
 
     /// The upper bound on the memory of a memtable for `memtable_bytes` raw bytes.
+    #[inline]
     pub fn memtable_memory_max(&self, memtable_bytes: u64) -> u64 {
         memtable_bytes.saturating_mul(MEMORY_PER_RAW_BYTE).max(self.total_bytes / 4)
     }
@@ -478,6 +479,7 @@ impl Account {
 
 impl Charge {
     /// Changes the charge to `bytes`.
+    #[inline]
     pub fn set(&mut self, bytes: usize) {
         let (before, bytes) = (self.bytes, bytes as u64);
         self.bytes = bytes;

@@ -80,6 +80,14 @@ pub enum Mistake {
     OperandLost,
     /// Operands are merged although a snapshot sees only the older ones.
     OperandUnderSnapshot,
+    /// A range delete ends although tables have entries that it hides.
+    RangeDeleteEndedEarly,
+    /// A lookup of a key that no filter knows does not look for range deletes.
+    RangeDeleteUnderFilter,
+    /// A range delete hides an entry that is younger.
+    RangeDeleteHidesYounger,
+    /// A cached entry that a range delete hides answers.
+    CachedThroughRangeDelete,
     /// The controller chooses designs at random, and all the time. No answer may depend on it.
     DesignsAtRandom,
 }

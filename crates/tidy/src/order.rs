@@ -106,6 +106,7 @@ const LAYERS: &[Layer] = &[
             "cache",
             "memtable",
             "merge",
+            "range_tombstones",
             "format",
             "step",
             "events",

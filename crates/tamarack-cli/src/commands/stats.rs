@@ -427,7 +427,7 @@ mod tests {
             names(&shown),
             "advice background_error block_bytes cache_bytes cache_entry_bytes cache_hits cache_misses compaction_bytes_per_second \
              compactions_paused debt_bytes debt_seconds decisions disk filter_bytes jobs last_background_error late_bytes latencies levels \
-             live_bytes lookups memory memtable_capacity_bytes memtables pending_delete_bytes policy reads recovery \
+             live_bytes lookups memory memtable_capacity_bytes memtables pending_delete_bytes policy range_deletes reads recovery \
              scans searching_design since_opening snapshots space_amplification_max space_amplification_worst stale_bytes visible_sequence \
              wal_bytes wal_segments write_amplification write_delay_times write_stall_times writing_stopped"
         );

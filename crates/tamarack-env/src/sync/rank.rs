@@ -98,6 +98,8 @@ pub enum Rank {
     LookupCounters,
     /// A counter per level.
     LevelCounters,
+    /// The range tombstones of a memtable, while one is added.
+    RangeTombstones,
     /// The memory of a memtable, while it grows by a chunk.
     MemtableMemory,
     /// The pieces of a table that are built and wait to be written behind the builder.

@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 
 use tamarack_env::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use super::entry::CachedEntry;
+use super::entry::{CachedEntry, ReadEntry};
 use super::slot::{EntrySlot, FoundEntry, Reading, Reclaimer, Removed};
 
 /// The slots of a bucket.
@@ -102,6 +102,15 @@ impl Bucket {
     pub(super) fn entry<'a>(&self, slot: usize, reading: Reading<'a>) -> FoundEntry<'a> {
         let Ok(found) = self.slots[slot].load(reading) else { panic!("slot {slot} has a tag, but no entry") };
         found
+    }
+
+    /// What `look` returns for each entry. Others may change the bucket meanwhile.
+    pub(super) fn entries<'b, T>(
+        &'b self,
+        reclaimer: &'b Reclaimer,
+        look: impl Fn(ReadEntry<'_>) -> Option<T> + 'b,
+    ) -> impl Iterator<Item = T> + 'b {
+        self.slots.iter().filter_map(move |slot| look(slot.load(reclaimer.enter()).ok()?.read()))
     }
 
     /// Puts an entry into a slot without one.

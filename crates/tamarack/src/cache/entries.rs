@@ -25,7 +25,7 @@ use tamarack_env::prefetch;
 use tamarack_env::sync::atomic::{AtomicU32, Ordering};
 
 use super::buckets::{Bucket, Buckets};
-use super::entry::CachedEntry;
+use super::entry::{CachedEntry, ReadEntry};
 use super::slot::{FoundEntry, Reclaimer, Removed};
 use crate::mistake::{self, Mistake};
 
@@ -129,6 +129,22 @@ impl EntryTable {
         let before = bucket.uses(slot);
         bucket.set_uses(slot, change(before));
         before
+    }
+
+    /// The names of the entries that are `wanted`, of those that are there all the time; perhaps
+    /// some of them twice, as the table may change meanwhile.
+    pub(super) fn names_of(&self, wanted: impl Fn(ReadEntry<'_>) -> bool) -> Vec<u64> {
+        let mut names = Vec::new();
+        let mut home = 0;
+        // An entry moves only to a home after its own, which counts before it leaves its own.
+        while home < self.count.load(Ordering::Acquire) {
+            for bucket in self.chain(home) {
+                // Each is read for itself, so that what is removed meanwhile can be freed.
+                names.extend(bucket.entries(&self.reclaimer, |entry| wanted(entry).then(|| entry.name())));
+            }
+            home += 1;
+        }
+        names
     }
 
     /// Adds an entry, or replaces the one of its name, which is returned then.

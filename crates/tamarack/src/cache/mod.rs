@@ -44,6 +44,10 @@
 //!   seen it has searched the memtable, or tables with its entries: what it finds below is the
 //!   youngest. The same rule keeps out what snapshots find. (What is visible after the pin says
 //!   nothing of the state: several memtables may have been rotated and flushed in between.)
+//! * Range deletes hide entries of the tables, also of keys that the flush does not know. While the
+//!   version has them, a lookup of a key that one of them covers neither asks for its cached entry
+//!   nor caches what it finds. Before they end, what they hide is forgotten
+//!   ([`BlockCache::forget`]).
 //! * An ingest would have to renew each of its keys. It voids all entries instead: those found by
 //!   lookups below its sequence do not answer any more ([`BlockCache::ingest_begins`]).
 //!
@@ -103,6 +107,7 @@ use tamarack_filter::Digest;
 
 use self::entries::{EntryTable, TableWriter};
 pub use self::entry::CachedEntry;
+use self::entry::ReadEntry;
 pub use self::lower::{CachedBlock, LowerBlock, LowerSlots, SharedLower};
 use self::neighbours::Neighbours;
 use self::queues::{Home, Item, Queues};
@@ -116,6 +121,7 @@ use crate::format::fences::Fences;
 use crate::format::meta::TableId;
 use crate::memory::Elastic;
 use crate::mistake::{self, Mistake};
+use crate::range_tombstones::{RangeTombstone, RangeTombstones};
 
 /// The average memory of a block; only used to size what remembers blocks.
 const USUAL_BLOCK_BYTES: u64 = 4096;
@@ -327,6 +333,23 @@ impl BlockCache {
         } else if self.entries.has(name) {
             // What is too large, or answers nobody, must not leave the older one behind.
             self.put_entry(order, CachedEntry::unknown(name));
+        }
+    }
+
+    /// Forgets the entries that these range deletes hide. They are about to end, after which nobody
+    /// would know.
+    pub fn forget(&self, deletes: &[RangeTombstone]) {
+        if deletes.is_empty() || !self.has_entries() {
+            return;
+        }
+        let tombstones = RangeTombstones::of(deletes);
+        let is_hidden = |entry: ReadEntry<'_>| tombstones.floor(entry.key(), Sequence::MAX) > entry.sequence();
+        for name in self.entries.names_of(is_hidden) {
+            let order = self.order.lock();
+            // It may have been evicted. One that has taken its place is younger, and is lost.
+            if self.entries.has(name) {
+                self.put_entry(order, CachedEntry::unknown(name));
+            }
         }
     }
 

@@ -42,8 +42,10 @@ use crate::memory::Account;
 use crate::memtable::Memtable;
 use crate::merge::{Fold, FoldBounds, MergedSource, Piece, Retain, Source, Span, split};
 use crate::mistake::{self, Mistake};
+use crate::range_tombstones::RangeTombstones;
 use crate::table::{FilterSettings, Pieces, ReadPolicy, ScanVolume};
 use crate::tree::memtable_or_run::{MemtableOrRun, settle};
+use crate::tree::range_deletes::RangeDeletes;
 use crate::tree::run::Run;
 use crate::tree::slice::Slice;
 use crate::tree::version::TreeVersion;
@@ -117,6 +119,8 @@ pub(super) struct FinishedPiece {
     pub(super) output: CompactionOutput,
     /// Its keys, for a filter over the whole tree; `None` without one, or if it has copied nothing.
     pub(super) lists: Option<KeyLists>,
+    /// The sequences for which it has kept entries.
+    pub(super) readable: Vec<Sequence>,
 }
 
 /// Rest of a piece.
@@ -151,6 +155,10 @@ struct OpenPart {
     entries: MergedSource<MemtableOrRun>,
     retain: Retain,
     fold: Fold,
+    /// The range tombstones that hide some of the entries, or none of them.
+    deleted: RangeTombstones,
+    /// The sequences that must stay readable, ascending.
+    readable: Vec<Sequence>,
     output: CompactionOutput,
     /// For a filter over the whole tree, if there is one.
     lists: Option<KeyLists>,
@@ -187,6 +195,9 @@ pub(super) struct Copies {
     pub(super) cut: bool,
     /// Tables with merge operands at the bottom, where they become values.
     pub(super) operands: bool,
+    /// Tables with entries that range deletes up to this sequence hide, unless these hide all of
+    /// them: then the slice is cut, wherever it is moved to.
+    pub(super) deleted_at: Sequence,
 }
 
 /// Present inputs of a task, and the older runs.
@@ -194,6 +205,7 @@ pub(super) struct Inputs {
     buffer: Option<Arc<Memtable>>,
     runs: Vec<Arc<Run>>,
     older: Vec<Arc<Run>>,
+    range_deletes: Arc<RangeDeletes>,
 }
 
 impl Inputs {
@@ -225,7 +237,7 @@ impl Inputs {
             older.retain(|run| output.and_then(level_of) != level_of(run.id()));
         }
         let runs = runs.into_iter().filter(|run| inputs.contains(&run.id())).collect();
-        Self { buffer, runs, older }
+        Self { buffer, runs, older, range_deletes: tree.shared_range_deletes().clone() }
     }
 
     /// Returns the raw bytes of all inputs.
@@ -269,7 +281,8 @@ impl Inputs {
         let after = slice.to().cloned().unwrap_or_else(|| key_after(&meta.largest_key));
         // At the bottom, tombstones go, and operands become values.
         let folds = copies.operands && meta.merge_operands() > 0;
-        let has_garbage = (meta.tombstones > 0 || folds) && self.older.is_empty();
+        let is_hidden = self.range_deletes.hiding(slice, copies.deleted_at).is_some_and(|(_, all)| !all);
+        let has_garbage = is_hidden || (meta.tombstones > 0 || folds) && self.older.is_empty();
         let is_cut = !slice.is_whole();
         let is_below = |share| slice.share_of(meta.file_bytes) < table_bytes / share;
         Span {
@@ -280,6 +293,12 @@ impl Inputs {
             joins: is_below(WHOLE_SHARE),
         }
     }
+}
+
+/// Moves to the next entry.
+fn step(entries: &mut MergedSource<MemtableOrRun>) -> Result<()> {
+    entries.next()?;
+    if entries.some_wait() { settle(entries) } else { Ok(()) }
 }
 
 /// Ends the group of merge operands, if there is one: all entries of its key have been taken.
@@ -379,6 +398,13 @@ impl JobPart {
                 }
             }
             copied += entry.raw_bytes();
+            if !open.deleted.is_empty() && open.deleted.hide(entry.key, entry.sequence, &open.readable) {
+                if let Some(lists) = &mut open.lists {
+                    lists.note(open.entries.source().expect("the cursor is at an entry"), entry.key, false);
+                }
+                step(&mut open.entries)?;
+                continue;
+            }
             let older_may_exist = || may_exist_in_older(entry.key);
             let is_kept = open.retain.keep(&entry, older_may_exist);
             let is_written = is_kept && open.fold.passes(&entry);
@@ -397,10 +423,7 @@ impl JobPart {
                 let mut emit = |entry: Entry<'_>| write_merged(&mut open.lists, &mut open.output, input, entry);
                 open.fold.take(entry, is_kept, input, older_may_exist, &mut emit)?;
             }
-            open.entries.next()?;
-            if open.entries.some_wait() {
-                settle(&mut open.entries)?;
-            }
+            step(&mut open.entries)?;
         }
         end_group(&mut open.fold, &mut open.lists, &mut open.output, &may_exist_in_older)?;
         Ok(Copied { reached: Reached::End, bytes: copied })
@@ -414,6 +437,8 @@ impl JobPart {
         filter: &TreeFilter,
     ) -> Result<OpenPart> {
         let Inputs { buffer, runs, .. } = Inputs::of(&self.task, tree);
+        let mut deleted = tree.range_deletes().tombstones().clone();
+        buffer.iter().for_each(|buffer| deleted.extend(&buffer.range_tombstones()));
         let memtable = buffer.as_ref().map(|_| None);
         let buffer = buffer.map(|buffer| buffer.cursor().into());
         let runs: Vec<Run> = runs.iter().map(|run| run.within(&self.range)).filter(|run| !run.is_empty()).collect();
@@ -445,9 +470,6 @@ impl JobPart {
             Some(key) => entries.seek(key, Sequence::MAX)?,
         }
         settle(&mut entries)?;
-        if let Some(range_delete) = tree.range_deletes().first() {
-            match *range_delete {}
-        }
         let flushes_through = match &self.task {
             Task::Flush { immutable, .. } => Some(immutable.last),
             Task::Compaction { .. } | Task::Range { .. } => None,
@@ -461,8 +483,18 @@ impl JobPart {
             value_bytes: (budget_bytes / VALUE_SHARE).min(VALUE_BYTES_MAX) as usize,
         };
         let fold = Fold::new(context.merging(), readable.clone(), bounds);
-        let retain = Retain::new(readable);
-        Ok(OpenPart { entries, retain, fold, output, lists, flushes_through })
+        let retain = Retain::new(readable.clone());
+        if !deleted.is_empty() {
+            // All range deletes up to there are among those, or were applied before.
+            let known = flushes_through.unwrap_or(tree.flushed_through());
+            output.set_range_deletes_applied(readable[0].min(known));
+        }
+        Ok(OpenPart { entries, retain, fold, deleted, readable, output, lists, flushes_through })
+    }
+
+    /// The sequences for which it has kept entries.
+    pub(super) fn readable(&self) -> Vec<Sequence> {
+        self.open.as_ref().map_or(Vec::new(), |open| open.readable.clone())
     }
 
     /// Gives up what was copied since the last handover: it began with another filter over the

@@ -67,6 +67,8 @@ pub struct CompactionOutput {
     compression: Compression,
     /// The most bytes of a write.
     piece_bytes: usize,
+    /// Range deletes up to there hide none of its entries.
+    range_deletes_applied: Sequence,
     /// The table being built.
     open: Option<TableBuilder>,
     /// Finished tables that no edit names yet.
@@ -156,6 +158,7 @@ impl OutputContext {
             filter,
             compression,
             piece_bytes,
+            range_deletes_applied: Sequence::ZERO,
             open,
             finished,
             written: Vec::new(),
@@ -233,6 +236,11 @@ impl CompactionOutput {
         self
     }
 
+    /// Says that range deletes up to this sequence hide none of the entries.
+    pub fn set_range_deletes_applied(&mut self, through: Sequence) {
+        self.range_deletes_applied = through;
+    }
+
     /// Makes the tables those of an ingest, whose sequence base is set in the end.
     #[must_use]
     pub fn of_ingest(mut self) -> Self {
@@ -287,6 +295,7 @@ impl CompactionOutput {
             let table = table.in_pieces_of(self.piece_bytes);
             self.made.push(id);
             let table = if self.is_ingest { table.ingested(self.made[0]) } else { table };
+            let table = table.with_range_deletes_applied(self.range_deletes_applied);
             self.open = Some(match &self.writer {
                 Some(writer) => table.behind(writer),
                 None => table,

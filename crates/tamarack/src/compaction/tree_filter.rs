@@ -210,6 +210,17 @@ impl TreeFilter {
         self.begin(gate, tree, (&lists, moved), Some(output), &ahead)
     }
 
+    /// Begins the unit of an edit that cuts keys out of runs, or of none.
+    pub(super) fn begin_cuts(&self) -> Unit<'_> {
+        self.unit(self.gate.lock())
+    }
+
+    /// Notes that keys are cut out of runs. Their entries are left over: the filter names runs that
+    /// have none of these keys any more.
+    pub(super) fn note_leftovers(&self) {
+        self.tree.level_ids(|ids| ids.iter_mut().for_each(|ids| ids.leftovers += 1));
+    }
+
     /// A unit that changes nothing.
     fn unit<'a>(&'a self, gate: MutexGuard<'a, Gate>) -> Unit<'a> {
         let (changes, charge) = (UnitChanges::default(), self.account.charge(MemoryPart::Compactions, 0));

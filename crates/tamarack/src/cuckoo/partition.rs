@@ -288,7 +288,7 @@ impl Partition {
 
     /// True if no run has the key, which takes less than [`Partition::candidates`]. False if one
     /// may, or an entry has moved meanwhile.
-    #[inline]
+    #[inline(always)] // As `Directory::find`.
     pub fn excludes(&self, place: Place) -> bool {
         // Pairs with `count_move`.
         let moves = self.moves.load(Ordering::Acquire);

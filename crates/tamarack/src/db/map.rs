@@ -7,6 +7,7 @@ use super::Db;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::read::{KeyBounds, Scan, range_within};
+use crate::tree::range_deletes::covers;
 
 impl Db {
     /// Returns an iterator over all entries, in key order, as of now: [`Db::scan`] of `..`. A `for`
@@ -119,6 +120,10 @@ impl Db {
     /// that it has handed over in part count as a half or a third. Each merge operand counts as a
     /// put, also beside the value that it is to be folded into.
     ///
+    /// What a range delete hides counts until the range is cut out of the tables, soon after the
+    /// flush ([`Db::delete_range`]), except in tables that it covers as a whole. Range deletes that
+    /// wait for that are counted by [`Stats::range_deletes`](crate::Stats).
+    ///
     /// ```
     /// # let env = tamarack::MemoryEnv::new(1);
     /// # let advanced = tamarack::AdvancedOptions::new().env(env);
@@ -132,8 +137,13 @@ impl Db {
     /// ```
     pub fn approximate_len(&self) -> u64 {
         let state = self.engine.tree.pin_scan();
-        let in_memtables = state.memtables().map(|memtable| (memtable.entries(), memtable.tombstones()));
+        let in_memtables = state.memtables().map(|memtable| {
+            let range_tombstones = if memtable.has_range_tombstones() { memtable.range_tombstones().len() } else { 0 };
+            (memtable.entries().saturating_sub(range_tombstones as u64), memtable.tombstones())
+        });
+        let deleted = state.range_tombstones().unwrap_or_default();
         let slices = state.tree().runs().flat_map(|run| run.slices().iter());
+        let slices = slices.filter(|slice| !covers(&deleted, slice));
         let in_tables = slices.map(|slice| (slice.entries(), slice.share_of(slice.table().meta().tombstones)));
         let add = |sum: (u64, u64), part: (u64, u64)| (sum.0 + part.0, sum.1 + part.1);
         let (entries, tombstones) = in_memtables.chain(in_tables).fold((0, 0), add);

@@ -15,6 +15,10 @@ use crate::error::Result;
 use crate::format::prefixes::common_prefix;
 use crate::merge::Source;
 
+/// The most entries that one call of [`Source::pass`] passes: without an end, they may be behind
+/// what a scan wants.
+const PASSED_AT_ONCE: usize = 64;
+
 /// A cursor over the entries of a memtable, which it keeps alive. Its [`Source`] never fails.
 #[derive(Debug)]
 pub struct MemtableCursor {
@@ -89,6 +93,23 @@ impl Source for MemtableCursor {
         self.stand(|this| {
             let Entry { key, sequence, .. } = this.current_node().entry();
             this.memtable.list.before(&SearchPosition::new(key, sequence))
+        })
+    }
+
+    /// Passes some entries more than the next one, without a step of the merging iterator for each.
+    fn pass(&mut self, to: Option<&[u8]>, floor: Sequence) -> Result<()> {
+        self.stand(|this| {
+            let list = &this.memtable.list;
+            let mut next = list.after(this.current_node());
+            for _ in 1..PASSED_AT_ONCE {
+                let is_passed = |node: &Node<'_>| {
+                    let Entry { key, sequence, .. } = node.entry();
+                    sequence < floor && to.is_none_or(|to| key < to)
+                };
+                let Some(node) = next.filter(is_passed) else { break };
+                next = list.after(node);
+            }
+            next
         })
     }
 

@@ -99,6 +99,7 @@ impl MemtableFilter {
     }
 
     /// The bytes allocated.
+    #[inline]
     pub(super) fn memory_bytes(&self) -> u64 {
         self.words().map_or(0, |words| size_of_val(words) as u64)
     }

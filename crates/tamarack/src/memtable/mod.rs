@@ -16,6 +16,7 @@
 //! - `arena`: chunks of memory, allocated from with one atomic addition.
 //! - `node`: the layout of an entry, and why its links can be read without locks.
 //! - `list`: the skip list that orders the nodes.
+//! - `ranges`: range tombstones, which are no nodes; empty in most memtables.
 //! - `cursor`, `pinned`: a cursor and a value that keep the memtable alive.
 //!
 //! # Invariants
@@ -50,6 +51,7 @@ mod filter;
 mod list;
 mod node;
 mod pinned;
+mod ranges;
 #[cfg(test)]
 mod tests;
 
@@ -58,19 +60,25 @@ use std::sync::Arc;
 
 use tamarack_env::sync::atomic::{AtomicU64, Ordering};
 
+use tamarack_filter::Digest;
+
 pub use cursor::MemtableCursor;
 pub use pinned::PinnedValue;
 
-use crate::entry::{Entry, EntryKind, Query};
+use crate::entry::{Entry, EntryKind, Query, Sequence};
 use crate::memory::{Account, Charge, MemoryPart};
+use crate::mistake::{self, Mistake};
+use crate::range_tombstones::{RangeTombstone, RangeTombstones};
 use filter::MemtableFilter;
 use list::List;
 use node::SearchPosition;
+use ranges::MemtableRanges;
 
 /// The sorted in-memory write buffer: an ordered set of entries that grows until it is dropped.
 #[derive(Debug)]
 pub struct Memtable {
     filter: MemtableFilter,
+    ranges: MemtableRanges,
     list: List,
     counts: Counts,
     account: Option<Arc<Account>>,
@@ -114,29 +122,73 @@ impl Memtable {
         let zero = || AtomicU64::new(0);
         let counts = Counts { entries: zero(), tombstones: zero(), raw_bytes: zero() };
         let list = List::new(Charge::to(account.as_ref(), MemoryPart::Memtables, 0));
-        Self { filter: MemtableFilter::new(raw_bytes), list, counts, account }
+        Self { filter: MemtableFilter::new(raw_bytes), ranges: MemtableRanges::new(), list, counts, account }
     }
 
-    /// Inserts a copy of `entry`. Any thread may call this at any time, concurrently with reads.
+    /// Inserts a copy of `entry`. Any thread may call this at any time, concurrently with reads. A
+    /// range delete becomes one of the range tombstones.
     ///
     /// # Panics
     /// If the memtable has an entry with the same key and sequence, the key is longer than 65,536
     /// bytes, the value is longer than 1 GiB, or the sequence is larger than
     /// [`Sequence::MAX`](crate::entry::Sequence::MAX).
     pub fn insert(&self, entry: Entry<'_>) {
+        if entry.kind == EntryKind::RangeDelete {
+            return self.delete_range(&entry);
+        }
         let word = self.filter.word_of(entry.key, |bytes| self.list.arena().charge_beside(bytes));
         let number = self.counts.add(&entry);
         self.list.insert(entry, number, || word.add());
     }
 
-    /// Calls `visit` with the versions of the query's key up to its sequence, youngest first, until
-    /// it breaks. The entry at which it does is noted as looked up.
-    pub fn get<'b>(&'b self, query: Query<'_>, visit: &mut dyn FnMut(Entry<'b>) -> ControlFlow<()>) -> ControlFlow<()> {
-        if !self.filter.may_have(query.digest()) {
-            return ControlFlow::Continue(());
+    /// Adds a range delete.
+    #[cold]
+    fn delete_range(&self, entry: &Entry<'_>) {
+        self.counts.add(entry);
+        let tombstone = RangeTombstone::of(entry);
+        // Nobody writes an empty one, but a WAL may have it.
+        if !tombstone.range.is_empty() {
+            let bytes = self.ranges.add(&tombstone);
+            self.list.arena().charge_beside(bytes);
         }
-        let mut at = self.list.at_or_after(&SearchPosition::new(query.key(), query.sequence()));
-        while let Some(node) = at.filter(|node| node.key() == query.key()) {
+    }
+
+    /// Returns false if it has no range tombstone.
+    #[inline]
+    pub fn has_range_tombstones(&self) -> bool {
+        self.ranges.has_some()
+    }
+
+    /// Returns its range tombstones, perhaps some that are not visible yet.
+    pub fn range_tombstones(&self) -> RangeTombstones {
+        self.ranges.get()
+    }
+
+    /// Calls `visit` with the versions of the query's key up to its sequence, youngest first, until
+    /// it breaks. The entry at which it does is noted as looked up. A range tombstone that covers
+    /// the key is a version, too: a tombstone, without a key.
+    pub fn get<'b>(&'b self, query: Query<'_>, visit: &mut dyn FnMut(Entry<'b>) -> ControlFlow<()>) -> ControlFlow<()> {
+        if self.may_have(query.digest()) { self.search(query, visit) } else { ControlFlow::Continue(()) }
+    }
+
+    /// Returns false if there is no version of such a key.
+    #[inline]
+    pub fn may_have(&self, digest: Digest) -> bool {
+        self.ranges.has_some() || self.filter.may_have(digest)
+    }
+
+    /// [`Memtable::get`] in a memtable that may have the key.
+    pub fn search<'b>(
+        &'b self,
+        query: Query<'_>,
+        visit: &mut dyn FnMut(Entry<'b>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        let (key, sequence) = (query.key(), query.sequence());
+        if self.ranges.has_some() {
+            return self.search_above_floor(key, query.digest(), sequence, visit);
+        }
+        let mut at = self.list.at_or_after(&SearchPosition::new(key, sequence));
+        while let Some(node) = at.filter(|node| node.key() == key) {
             if visit(node.entry()).is_break() {
                 node.note_lookup();
                 return ControlFlow::Break(());
@@ -146,8 +198,44 @@ impl Memtable {
         ControlFlow::Continue(())
     }
 
-    /// Returns a cursor over all entries, in both directions. Each step sees at least the entries
-    /// inserted before it.
+    /// [`Memtable::search`] in a memtable with range tombstones.
+    #[cold]
+    #[inline(never)]
+    fn search_above_floor<'b>(
+        &'b self,
+        key: &[u8],
+        digest: Digest,
+        sequence: Sequence,
+        visit: &mut dyn FnMut(Entry<'b>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        if mistake::is_planted(Mistake::RangeDeleteUnderFilter) && !self.filter.may_have(digest) {
+            return ControlFlow::Continue(());
+        }
+        let floor = self.ranges.look(|tombstones| tombstones.floor(key, sequence));
+        if self.filter.may_have(digest) {
+            let mut at = self.list.at_or_after(&SearchPosition::new(key, sequence));
+            while let Some(node) = at.filter(|node| node.key() == key) {
+                let entry = node.entry();
+                if entry.sequence < floor
+                    || floor > Sequence::ZERO && mistake::is_planted(Mistake::RangeDeleteHidesYounger)
+                {
+                    break;
+                }
+                if visit(entry).is_break() {
+                    node.note_lookup();
+                    return ControlFlow::Break(());
+                }
+                at = self.list.after(node);
+            }
+        }
+        if floor == Sequence::ZERO {
+            return ControlFlow::Continue(());
+        }
+        visit(Entry { key: &[], sequence: floor, kind: EntryKind::Delete, value: &[] })
+    }
+
+    /// Returns a cursor over all entries but range tombstones, in both directions. Each step sees
+    /// at least the entries inserted before it.
     pub fn cursor(self: &Arc<Self>) -> MemtableCursor {
         MemtableCursor::new(self.clone())
     }
@@ -161,7 +249,7 @@ impl Memtable {
         PinnedValue::new(self.clone(), value)
     }
 
-    /// The number of entries, unfinished inserts included.
+    /// The number of entries, unfinished inserts and range tombstones included.
     pub fn entries(&self) -> u64 {
         self.counts.entries.load(Ordering::Relaxed)
     }
@@ -178,13 +266,14 @@ impl Memtable {
 
     /// The bytes allocated for filter and entries: all chunks, including what is free in the last.
     pub fn memory_bytes(&self) -> u64 {
-        self.list.arena().allocated_bytes() + self.filter.memory_bytes()
+        self.list.arena().allocated_bytes() + self.filter.memory_bytes() + self.ranges.memory_bytes()
     }
 
     /// The bytes in use by filter, entries and links: [`Memtable::memory_bytes`] without what is
     /// free in the last chunks.
+    #[inline]
     pub fn used_bytes(&self) -> u64 {
-        self.list.arena().used_bytes() + self.filter.memory_bytes()
+        self.list.arena().used_bytes() + self.filter.memory_bytes() + self.ranges.memory_bytes()
     }
 
     /// Records that its entries are in tables: from now on only readers keep its memory.

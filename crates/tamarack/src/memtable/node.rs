@@ -106,6 +106,7 @@ pub(super) struct SearchPosition<'k> {
 }
 
 impl<'k> SearchPosition<'k> {
+    #[inline]
     pub(super) fn new(key: &'k [u8], sequence: Sequence) -> Self {
         Self { prefix: prefix(key), key, stamp: sequence.0 << 8 | 0xff }
     }
@@ -118,6 +119,7 @@ impl Link {
     }
 
     /// The prefix to decide with; must be read before [`Link::successor`].
+    #[inline]
     pub(super) fn prefix(&self) -> u64 {
         // Acquire: the successor that is read afterwards must be at least as new as the one this
         // prefix belongs to.
@@ -125,6 +127,7 @@ impl Link {
     }
 
     /// Inserts `node` between this link and `successor`, if that is still the successor.
+    #[inline]
     pub(super) fn insert(&self, successor: Option<Node<'_>>, node: Node<'_>) -> bool {
         let old = successor.map_or(ptr::null_mut(), |node| node.head.as_ptr());
         // Release: whoever reads the pointer sees the node as it was written before.
@@ -214,6 +217,7 @@ impl<'a> Node<'a> {
         self.bytes(0, self.head().key_bytes)
     }
 
+    #[inline]
     pub(super) fn prefix(self) -> u64 {
         self.head().prefix
     }
@@ -317,6 +321,7 @@ impl<'a> Tower<'a> {
     ///
     /// # Safety
     /// As for [`Tower::link`]. No other thread may be able to reach the node at this level.
+    #[inline]
     pub(super) unsafe fn prepare(self, level: usize, successor: Option<Node<'_>>) {
         // SAFETY: passed on to the caller.
         let link = unsafe { self.link(level) };
@@ -328,6 +333,7 @@ impl<'a> Tower<'a> {
 }
 
 /// The first eight bytes of a key as a number with the same order.
+#[inline]
 fn prefix(key: &[u8]) -> u64 {
     match key.first_chunk::<8>() {
         Some(bytes) => u64::from_be_bytes(*bytes),

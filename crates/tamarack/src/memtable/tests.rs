@@ -132,13 +132,37 @@ fn walk(
         if cursor.entry().is_none() {
             break;
         }
-        let (moved, to) = match random.below(2) {
-            0 => (cursor.next(), expected + 1),
-            _ => (cursor.prev(), expected.wrapping_sub(1)),
+        let (moved, to) = match random.below(5) {
+            0 | 1 => (cursor.next(), expected + 1),
+            2 | 3 => (cursor.prev(), expected.wrapping_sub(1)),
+            _ => {
+                let floor = Sequence(random.below(all.len() as u64 + 2));
+                let end = all[random.below(all.len() as u64) as usize].0.0.clone();
+                let end = (random.below(4) != 0).then_some(&end[..]);
+                let moved = cursor.pass(end, floor);
+                (moved, passed(cursor, &all, expected, (end, floor)))
+            }
         };
         moved.expect("a memtable's cursor does not fail");
         expected = to;
     }
+}
+
+/// The place to which a cursor has passed from `before`: it may pass what is below the floor.
+fn passed(
+    cursor: &MemtableCursor,
+    all: &[(Version, Content)],
+    before: usize,
+    (end, floor): (Option<&[u8]>, Sequence),
+) -> usize {
+    let may_pass = |(key, sequence): &Version| sequence.0 < floor && end.is_none_or(|end| key[..] < *end);
+    let furthest = before + 1 + all[before + 1..].iter().take_while(|(version, _)| may_pass(version)).count();
+    let here =
+        stands(cursor).map_or(all.len(), |here| all.iter().position(|other| *other == here).expect("it is there"));
+    assert!(here > before && here <= furthest, "from {before} to {here}, past {furthest}");
+    // It passes more than one entry, but not any number of them.
+    assert!(here == furthest || here > before + 10, "from {before} only to {here} of {furthest}");
+    here
 }
 
 #[cfg(not(feature = "shuttle"))]

@@ -115,6 +115,30 @@ impl Source for SortedSource {
         Ok(())
     }
 
+    /// Some sources ask for far bounds.
+    fn passes(&self, floor: Sequence) -> bool {
+        self.versions.len().is_multiple_of(2) && self.versions[self.position()].sequence < floor
+    }
+
+    /// Passes as much as it may.
+    fn pass(&mut self, to: Option<&[u8]>, floor: Sequence) -> Result<()> {
+        let left = self.position();
+        let after = self.versions[left + 1..].iter();
+        let is_passed = |version: &&OwnedEntry| version.sequence < floor && to.is_none_or(|to| version.key[..] < *to);
+        let passed = after.take_while(is_passed).count();
+        self.go(Some(left + 1 + passed))?;
+        self.passed = Some(left);
+        Ok(())
+    }
+
+    fn pass_back(&mut self, from: &[u8], floor: Sequence) -> Result<()> {
+        let left = self.position();
+        let before = self.versions[..left].iter().rev();
+        let is_passed = |version: &&OwnedEntry| version.sequence < floor && version.key[..] >= *from;
+        let passed = before.take_while(is_passed).count();
+        self.go((left - passed).checked_sub(1))
+    }
+
     fn left(&self) -> &[u8] {
         &self.versions[self.left.expect("the last call was a step backward")].value
     }

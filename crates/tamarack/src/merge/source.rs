@@ -46,6 +46,25 @@ pub trait Source {
     fn next(&mut self) -> Result<()>;
     /// Moves to the previous entry in entry order.
     fn prev(&mut self) -> Result<()>;
+    /// Returns true if [`Source::pass`] and [`Source::pass_back`] with this floor may pass many
+    /// entries at once, so that it pays to find far bounds for them.
+    fn passes(&self, floor: Sequence) -> bool {
+        let _ = floor;
+        false
+    }
+    /// Moves to a later entry: the next one, or any other one before which all entries are below
+    /// `floor` in sequence and before `to` in key. A scan passes what a range delete hides so,
+    /// without reading it.
+    fn pass(&mut self, to: Option<&[u8]>, floor: Sequence) -> Result<()> {
+        let _ = (to, floor);
+        self.next()
+    }
+    /// As [`Source::pass`], to an earlier entry: what is passed is at or after `from`. The value
+    /// that was left is not kept.
+    fn pass_back(&mut self, from: &[u8], floor: Sequence) -> Result<()> {
+        let _ = (from, floor);
+        self.prev()
+    }
     /// The entry at the cursor's position.
     fn entry(&self) -> Option<Entry<'_>>;
     /// The number of leading bytes that its key shares with that of the entry before the last step;

@@ -350,6 +350,7 @@ impl<S: Source> MergedSource<S> {
 }
 
 /// The place of a source: that of its entry, or at which it waits.
+#[inline]
 fn place_of(source: &impl Source) -> Option<(&[u8], Sequence)> {
     source.entry().map(|entry| (entry.key, entry.sequence)).or_else(|| source.waits_at())
 }
@@ -427,6 +428,18 @@ impl<S: Source> Source for MergedSource<S> {
     #[inline]
     fn prev(&mut self) -> Result<()> {
         self.advance(Direction::Backward, S::prev)
+    }
+
+    fn passes(&self, floor: Sequence) -> bool {
+        self.winner.is_some_and(|winner| self.sources[winner].passes(floor))
+    }
+
+    fn pass(&mut self, to: Option<&[u8]>, floor: Sequence) -> Result<()> {
+        self.advance(Direction::Forward, |source| source.pass(to, floor))
+    }
+
+    fn pass_back(&mut self, from: &[u8], floor: Sequence) -> Result<()> {
+        self.advance(Direction::Backward, |source| source.pass_back(from, floor))
     }
 
     #[inline]

@@ -12,6 +12,7 @@ use crate::cache::{BlockCache, Holder};
 use crate::entry::{Entry, EntryKind, Query, Sequence};
 use crate::error::Result;
 use crate::memtable::Memtable;
+use crate::mistake::{self, Mistake};
 use crate::operator::Merging;
 use crate::read::value::Value;
 use crate::read::{chain, merged};
@@ -152,12 +153,12 @@ fn counted<'a>(
     mine.tally.begin(1);
     let blocks_read = mine.tally.data_blocks_read();
     let sample = mine.sampler.picks().then(|| SampledLookup::begin(counters, &mine.tally));
-    let decided = if let Some(decided) = fold_memory(state, query, &mine.tally, visit) {
+    let floor = state.floor_in_tables(query);
+    let decided = if floor > Sequence::ZERO {
+        fold_above_floor(state, query, floor, &mine.tally, visit)?
+    } else if let Some(decided) = fold_memory(state, query, &mine.tally, visit) {
         decided
     } else {
-        if let Some(range_delete) = state.tree().range_deletes().first() {
-            match *range_delete {}
-        }
         let decided = fold(&mine.tally, visit)?;
         if matches!(decided, Decided::Nothing) && mine.tally.data_blocks_read() > blocks_read {
             cache_of(state).admit_absent(&query);
@@ -188,6 +189,42 @@ pub(super) enum Decided<'a> {
 #[inline]
 pub(super) fn cache_of(state: &State) -> &BlockCache {
     state.version.files().storage().cache()
+}
+
+/// Visits the versions of a key that a range delete covers in the tables: those above the floor,
+/// and then the range delete as a tombstone without a key. Cached entries are not asked, and
+/// nothing is cached: what is found may be hidden.
+#[cold]
+#[inline(never)]
+pub(super) fn fold_above_floor<'a>(
+    state: &'a State,
+    query: Query<'_>,
+    floor: Sequence,
+    tally: &LookupTally,
+    visit: Visit<'_>,
+) -> Result<Decided<'a>> {
+    if fold_memtables(state, query, visit).is_break() {
+        return Ok(Decided::Memory);
+    }
+    let query = query.seeing(Sequence::ZERO);
+    let filters = Filters::pin(state);
+    let mut candidates = filters.candidates(state, query);
+    let mut is_hidden = mistake::is_planted(Mistake::RangeDeleteHidesYounger);
+    while !is_hidden && let Some(candidate) = candidates.next(tally)? {
+        if candidate.largest_sequence() < floor {
+            continue;
+        }
+        let flow = candidate.search(query, tally, &mut |entry, holder| {
+            is_hidden = entry.sequence < floor;
+            if is_hidden { ControlFlow::Break(()) } else { visit(entry, &|value| Value::pinned(holder, value)) }
+        })?;
+        if flow.is_break() && !is_hidden {
+            return Ok(Decided::Run(candidate.run));
+        }
+    }
+    let tombstone = Entry { key: &[], sequence: floor, kind: EntryKind::Delete, value: &[] };
+    let _ = visit(tombstone, &|_| unreachable!("a tombstone has no value"));
+    Ok(Decided::Memory)
 }
 
 /// Visits the versions in memtables, then the cached entry of the query's key, if there is one.
@@ -289,8 +326,19 @@ impl SampledLookup {
 /// Visits the versions in memtables.
 #[inline]
 fn fold_memtables(state: &State, query: Query<'_>, visit: Visit<'_>) -> ControlFlow<()> {
-    let in_memtable = |memtable: &Arc<Memtable>, visit: Visit<'_>| {
-        memtable.get(query, &mut |entry| visit(entry, &|value| Value::in_memtable(memtable.pin(value))))
-    };
-    state.memtables().try_for_each(|memtable| in_memtable(memtable, visit))
+    // Usually the active one is the only one.
+    if state.active.may_have(query.digest()) {
+        fold_memtable(&state.active, query, visit)?;
+    }
+    for immutable in &*state.immutable {
+        if immutable.memtable.may_have(query.digest()) {
+            fold_memtable(&immutable.memtable, query, visit)?;
+        }
+    }
+    ControlFlow::Continue(())
+}
+
+#[inline(never)]
+fn fold_memtable(memtable: &Arc<Memtable>, query: Query<'_>, visit: Visit<'_>) -> ControlFlow<()> {
+    memtable.search(query, &mut |entry| visit(entry, &|value| Value::in_memtable(memtable.pin(value))))
 }

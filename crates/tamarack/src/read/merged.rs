@@ -9,8 +9,12 @@
 //! older runs cached as an entry, since it is not the youngest ([`Query::seeing`] nothing); its
 //! blocks are.
 //!
+//! A range delete ends the versions as a tombstone does: what is below the key's floor is hidden.
+//!
 //! Cost: a search in each run that may have the key, and a [`Chain`] of what it finds; one
 //! allocation for the value. Tests: `tests/suite/operands.rs`.
+
+use std::ops::ControlFlow;
 
 use super::chain::{Arrival, Chain};
 use super::value::Value;
@@ -33,10 +37,13 @@ pub(super) fn get(state: &State, merging: &Merging, query: Query<'_>, tally: &Lo
     let mut visit = |entry: Entry<'_>| chain.add(&entry);
     let is_complete = state.memtables().any(|memtable| memtable.get(query, &mut visit).is_break());
     if !is_complete {
+        let floor = state.floor_in_tables(query);
+        let mut visit_visible =
+            |entry: Entry<'_>| if entry.sequence < floor { ControlFlow::Break(()) } else { visit(entry) };
         let filters = Filters::pin(state);
         let mut candidates = filters.candidates(state, query);
         while let Some(candidate) = candidates.next(tally)? {
-            if candidate.search(query, tally, &mut |entry, _| visit(entry))?.is_break() {
+            if candidate.search(query, tally, &mut |entry, _| visit_visible(entry))?.is_break() {
                 break;
             }
         }

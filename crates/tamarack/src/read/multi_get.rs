@@ -17,7 +17,8 @@
 //! key, the first block decides nearly all keys, and little latency is left to save; without
 //! filters, every key would be read in every run. A block that several keys need is read once.
 //!
-//! Keys with merge operands are looked up one by one at the end ([`merged`]).
+//! Keys with merge operands are looked up one by one at the end ([`merged`]), as are keys that
+//! range deletes cover.
 //!
 //! Keys begin in groups, whose ways to their data blocks ([`Approach`]) go side by side: they wait
 //! for memory together.
@@ -35,7 +36,7 @@ use super::get::{self, DecidingEntry, Visit};
 use super::value::Value;
 use super::{chain, merged};
 use crate::cache::Holder;
-use crate::entry::{Entry, EntryKind, Query};
+use crate::entry::{Entry, EntryKind, Query, Sequence};
 use crate::error::Result;
 use crate::operator::Merging;
 use crate::stats::{LatencyKind, LookupCounters, LookupCounts, Reader};
@@ -54,9 +55,6 @@ pub fn multi_get(
     queries: &[Query<'_>],
     counters: &LookupCounters,
 ) -> Result<Vec<Option<Value>>> {
-    if let Some(range_delete) = state.tree().range_deletes().first() {
-        match *range_delete {}
-    }
     let filters = Filters::pin(state);
     let mut lookups = Lookups {
         state,
@@ -65,6 +63,7 @@ pub fn multi_get(
         counters,
         values: vec![None; queries.len()],
         undecided: Vec::new(),
+        covered: Vec::new(),
         begun: 0,
         blocks: Blocks::default(),
         to_read: VecDeque::new(),
@@ -82,8 +81,19 @@ pub fn multi_get(
     }
     counters.add(&LookupCounts { zero_result: lookups.zero_result, ..lookups.blocks.tally.counts() });
     lookups.outcome?;
-    let (mut values, tally) = (lookups.values, &counters.mine().tally);
-    for (at, kind) in lookups.undecided {
+    let (mut values, tally, mut undecided) = (lookups.values, &counters.mine().tally, lookups.undecided);
+    for (at, floor) in lookups.covered {
+        let mut found = None;
+        get::fold_above_floor(state, queries[at], floor, tally, &mut |entry, pin| {
+            found = Some(get::deciding_entry(entry, pin));
+            ControlFlow::Break(())
+        })?;
+        match found.expect("a tombstone is visited in any case") {
+            Ok(decided) => values[at] = decided.value,
+            Err(kind) => undecided.push((at, kind)),
+        }
+    }
+    for (at, kind) in undecided {
         values[at] = match kind {
             EntryKind::Merge => merged::get(state, merging, queries[at], tally)?,
             kind => return Err(chain::reserved(merging, kind)),
@@ -101,6 +111,8 @@ struct Lookups<'a> {
     values: Vec<Option<Value>>,
     /// Queries whose youngest entry decides nothing by itself, and its kind.
     undecided: Vec<(usize, EntryKind)>,
+    /// Queries of keys that range deletes cover in the tables, and their floors.
+    covered: Vec<(usize, Sequence)>,
     /// The number of queries that have begun.
     begun: usize,
     blocks: Blocks,
@@ -204,6 +216,11 @@ impl<'a> Lookups<'a> {
 
     /// Looks up one key in memtables and cached entries; returns true if they decide.
     fn begin_in_memory(&mut self, at: usize) -> Result<bool> {
+        let floor = self.state.floor_in_tables(self.queries[at]);
+        if floor > Sequence::ZERO {
+            self.covered.push((at, floor));
+            return Ok(true);
+        }
         let mut found = None;
         let visit: Visit<'_> = &mut |entry, pin| {
             found = Some(get::deciding_entry(entry, pin));

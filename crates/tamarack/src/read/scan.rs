@@ -59,6 +59,7 @@ use crate::error::{Error, Result};
 use crate::format::key_range::{Key, KeyRange, key_after};
 use crate::merge::Source;
 use crate::operator::Merging;
+use crate::range_tombstones::RangeTombstones;
 
 /// A factory of sources over all versions of all keys, called once for each end that is used.
 pub trait Origin {
@@ -70,6 +71,11 @@ pub trait Origin {
     /// # Errors
     /// Errors of reading; the scan returns them and ends.
     fn open(&mut self, range: &KeyRange, limit: Option<usize>) -> Result<Self::Source>;
+
+    /// Returns the range tombstones of what the last source was made from, if there are any.
+    fn range_tombstones(&self) -> Option<RangeTombstones> {
+        None
+    }
 
     /// Returns true if scans should hold no memory between two calls of their users.
     fn is_memory_short(&self) -> bool {
@@ -302,7 +308,11 @@ impl<O: Origin> Open<O> {
             return Ok(Some(spare));
         }
         let source = self.origin.open(&self.range, limit)?;
-        Ok(Some(Box::new(VisibleCursor::new(source, self.sequence, self.range.clone(), self.merging.clone()))))
+        let mut cursor = Box::new(VisibleCursor::new(source, self.sequence, self.range.clone(), self.merging.clone()));
+        if let Some(tombstones) = self.origin.range_tombstones() {
+            cursor.hide(tombstones);
+        }
+        Ok(Some(cursor))
     }
 
     /// Skips the entries below `from` that are left. Returns false if none is left then.

@@ -13,6 +13,7 @@ use crate::entry::{Query, Sequence};
 use crate::error::{Error, Result};
 use crate::format::key_range::{Key, KeyRange, key_after};
 use crate::memory::{Account, Charge, MemoryPart};
+use crate::range_tombstones::RangeTombstones;
 use crate::read::bounds::{KeyBounds, range_within};
 use crate::read::scan::{self, Origin};
 use crate::read::state_source::StateSource;
@@ -402,6 +403,9 @@ impl Clone for RegisteredSequence {
 impl Drop for RegisteredSequence {
     fn drop(&mut self) {
         self.tree.database.sequences.release(&self.registration);
+        if self.tree.may_have_range_deletes() {
+            self.tree.wake_for_range_deletes(self.registration.sequence);
+        }
     }
 }
 
@@ -459,6 +463,13 @@ impl Origin for ScanOrigin {
         }
         let Pinned::State(state) = &self.pinned else { unreachable!("it was pinned just now") };
         StateSource::new(state, range, limit)
+    }
+
+    fn range_tombstones(&self) -> Option<RangeTombstones> {
+        match &self.pinned {
+            Pinned::State(state) => state.range_tombstones(),
+            Pinned::Nothing(_) => None,
+        }
     }
 
     fn is_memory_short(&self) -> bool {

@@ -81,9 +81,6 @@ impl StateSource {
             (limit as f64 / entries.max(1) as f64 * all.data_bytes as f64) as u64
         });
         let volume = Arc::new(ScanVolume::between(from, to).releasing(large_bytes).expecting(expected_bytes));
-        if let Some(range_delete) = state.tree().range_deletes().first() {
-            match *range_delete {}
-        }
         let RunCursors { mut merged, mut charge } = match state
             .tree()
             .kept_cursors()
@@ -317,6 +314,20 @@ impl Source for StateSource {
     #[inline]
     fn prev(&mut self) -> Result<()> {
         let went = self.merged.prev();
+        self.settled(went)
+    }
+
+    fn passes(&self, floor: Sequence) -> bool {
+        self.merged.passes(floor)
+    }
+
+    fn pass(&mut self, to: Option<&[u8]>, floor: Sequence) -> Result<()> {
+        let went = self.merged.pass(to, floor);
+        self.settled(went)
+    }
+
+    fn pass_back(&mut self, from: &[u8], floor: Sequence) -> Result<()> {
+        let went = self.merged.pass_back(from, floor);
         self.settled(went)
     }
 

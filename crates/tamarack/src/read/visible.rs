@@ -15,6 +15,15 @@
 //! source has moved on by then, but still has the value that it left ([`Source::left`]). The value
 //! is copied only if more steps are needed, over younger versions that the reader does not see.
 //!
+//! # Range deletes
+//!
+//! A key has a floor: what is below is hidden by a range delete, as if there were a tombstone.
+//! Where a version is hidden, the source passes all that the range delete hides in it
+//! ([`Source::pass`]), which reads nothing in between. The floor is known for a stretch of keys, so
+//! that it is looked up again only behind that.
+//!
+//! # Operands
+//!
 //! If the deciding version is a merge operand, all operands down to a put or a tombstone are folded
 //! into a buffer: forward by steps to older versions, backward as they come, old to new.
 //!
@@ -42,9 +51,10 @@ use tamarack_env::ByteBuffer;
 
 use crate::entry::{EntryKind, Sequence};
 use crate::error::Result;
-use crate::format::key_range::KeyRange;
+use crate::format::key_range::{Key, KeyRange};
 use crate::merge::Source;
 use crate::operator::{Merged, Merging};
+use crate::range_tombstones::{RangeTombstones, Stretch};
 use crate::read::chain::{Arrival, Chain, reserved};
 
 /// After this many versions of one key a seek is taken to cost less than further steps: a seek
@@ -64,6 +74,10 @@ pub struct VisibleCursor<S> {
     position: CursorPosition,
     /// The last key that was visited, visible or not.
     key: Vec<u8>,
+    /// The range tombstones, if there are any.
+    deleted: Option<Box<DeletedKeys>>,
+    /// The floor of `key`: versions below are hidden by a range delete.
+    floor: Sequence,
     /// The value, if operands were merged into it, or if the cursor reached its key backward and
     /// had to step past the deciding version.
     copied: ByteBuffer,
@@ -94,9 +108,18 @@ impl<S: Source> VisibleCursor<S> {
             merging,
             position: CursorPosition::Unpositioned,
             key: Vec::new(),
+            deleted: None,
+            floor: Sequence::ZERO,
             copied: ByteBuffer::new(),
             is_copied: false,
         }
+    }
+
+    /// Hides what these range tombstones hide from the reader.
+    #[cold]
+    #[inline(never)]
+    pub fn hide(&mut self, tombstones: RangeTombstones) {
+        self.deleted = Some(Box::new(DeletedKeys::new(tombstones, self.sequence)));
     }
 
     /// Moves to the next visible key, or to the first one if unpositioned; returns false if there
@@ -209,7 +232,12 @@ impl<S: Source> VisibleCursor<S> {
             }
             if !settled && entry.sequence <= self.sequence {
                 settled = true;
-                match entry.kind {
+                let (kind, sequence) = (entry.kind, entry.sequence);
+                if self.deleted.is_some() && self.find_floor() > sequence {
+                    self.pass_forward()?;
+                    continue;
+                }
+                match kind {
                     EntryKind::Put => return Ok(CursorPosition::Forward),
                     EntryKind::Delete => {}
                     kind => match self.merge_forward(kind)? {
@@ -228,6 +256,39 @@ impl<S: Source> VisibleCursor<S> {
         Ok(CursorPosition::Unpositioned)
     }
 
+    /// Looks the floor of `self.key` up.
+    #[inline(never)]
+    fn find_floor(&mut self) -> Sequence {
+        self.floor = self.deleted.as_mut().map_or(Sequence::ZERO, |deleted| deleted.floor_of(&self.key));
+        self.floor
+    }
+
+    /// Passes what the range delete hides that hides the version that the source is on.
+    #[cold]
+    #[inline(never)]
+    fn pass_forward(&mut self) -> Result<()> {
+        let deleted = self.deleted.as_mut().expect("a key has a floor only if there are range tombstones");
+        let end = match self.source.passes(self.floor) {
+            true => deleted.end_of(&self.key, self.floor),
+            false => deleted.here.range.to.as_deref(),
+        };
+        // What begins behind the range of the scan is not looked for.
+        self.source.pass(end.filter(|end| !self.range.ends_before(end)), self.floor)
+    }
+
+    /// As [`VisibleCursor::pass_forward`], backward.
+    #[cold]
+    #[inline(never)]
+    fn pass_backward(&mut self) -> Result<()> {
+        let deleted = self.deleted.as_mut().expect("a key has a floor only if there are range tombstones");
+        let begin = match self.source.passes(self.floor) {
+            true => deleted.begin_of(&self.key, self.floor),
+            false => deleted.here.range.from.as_deref().unwrap_or_default(),
+        };
+        let is_before_range = self.range.from.as_deref().is_some_and(|from| begin <= from);
+        self.source.pass_back(if is_before_range { &[] } else { begin }, self.floor)
+    }
+
     /// Folds the operands of `self.key` into `self.copied`: the source is on the youngest version
     /// that the reader sees, of this kind. Leaves the source past all that were merged. Returns
     /// false if the operands delete the key.
@@ -240,6 +301,7 @@ impl<S: Source> VisibleCursor<S> {
         let mut chain = Chain::new(&self.merging, &self.key, Arrival::YoungFirst);
         while let Some(entry) = self.source.entry()
             && same_key(entry.key, &self.key)
+            && entry.sequence >= self.floor
             && chain.add(&entry).is_continue()
         {
             self.source.next()?;
@@ -280,10 +342,29 @@ impl<S: Source> VisibleCursor<S> {
                 Some(entry) if !self.range.starts_after(entry.key) => replace(&mut self.key, entry.key),
                 _ => return Ok(false),
             }
+            if self.deleted.is_some() && !self.pass_hidden_backward()? {
+                continue;
+            }
             if self.skip_key_backward()? {
                 return Ok(true);
             }
         }
+    }
+
+    /// Moves back over the versions of `self.key` that range deletes hide: all that are below its
+    /// floor, so they come first. Returns false if the key has no other one.
+    #[inline(never)]
+    fn pass_hidden_backward(&mut self) -> Result<bool> {
+        let floor = self.find_floor();
+        while let Some(entry) = self.source.entry()
+            && same_key(entry.key, &self.key)
+        {
+            if entry.sequence >= floor {
+                return Ok(true);
+            }
+            self.pass_backward()?;
+        }
+        Ok(false)
     }
 
     /// Moves back over all versions of `self.key`, on the oldest of which the source is positioned.
@@ -346,6 +427,50 @@ impl<S: Source> VisibleCursor<S> {
     }
 }
 
+/// The range tombstones that a cursor's reader sees, and the floors of the keys where it is.
+///
+/// Keys of one floor are found by one search. The end of all stretches that have at least a floor
+/// takes one for each of them, so that only a source that jumps there asks for it.
+#[derive(Debug)]
+struct DeletedKeys {
+    tombstones: RangeTombstones,
+    reader: Sequence,
+    /// The last stretch.
+    here: Stretch,
+    /// The bounds of the keys that have at least the floor of the last stretch, once they were
+    /// asked for.
+    begin: Option<Key>,
+    end: Option<Option<Key>>,
+}
+
+impl DeletedKeys {
+    fn new(tombstones: RangeTombstones, reader: Sequence) -> Self {
+        let here = tombstones.stretch(&[], reader);
+        Self { tombstones, reader, here, begin: None, end: None }
+    }
+
+    /// The floor of a key.
+    #[inline]
+    fn floor_of(&mut self, key: &[u8]) -> Sequence {
+        if !self.here.contains(key) {
+            self.here = self.tombstones.stretch(key, self.reader);
+            (self.begin, self.end) = (None, None);
+        }
+        self.here.floor
+    }
+
+    /// The end of the keys from `key` on, which is in the last stretch, that have at least its
+    /// floor; `None` if they do not end.
+    fn end_of(&mut self, key: &[u8], floor: Sequence) -> Option<&[u8]> {
+        self.end.get_or_insert_with(|| self.tombstones.covered_to(key, floor, self.reader)).as_deref()
+    }
+
+    /// As [`DeletedKeys::end_of`], the first key.
+    fn begin_of(&mut self, key: &[u8], floor: Sequence) -> &[u8] {
+        self.begin.get_or_insert_with(|| self.tombstones.covered_from(key, floor, self.reader))
+    }
+}
+
 /// Compares two keys. Most unequal keys differ near their end.
 #[inline]
 fn same_key(a: &[u8], b: &[u8]) -> bool {
@@ -385,6 +510,7 @@ pub(crate) mod tests {
     use crate::format::entry::OwnedEntry;
     use crate::merge::sorted::{Random, RandomVersions as _, SortedSource};
     use crate::operator::ready::Append;
+    use crate::range_tombstones::RangeTombstone;
 
     /// Without an operator, in a directory that errors can name.
     pub(crate) fn merging() -> Arc<Merging> {
@@ -499,6 +625,76 @@ pub(crate) mod tests {
             }
         }
         assert!(longest > 3 * STEPS_BEFORE_SEEK as usize, "the longest value has {longest} bytes");
+    }
+
+    /// Random steps in both directions over puts, tombstones and operands, of which range
+    /// tombstones hide some.
+    #[test]
+    fn random_walks_over_deleted_ranges_agree_with_a_map() {
+        let merging = Merging::new(Path::new("/database").into(), Some(Arc::new(Append)), None);
+        let mut hidden = 0;
+        for seed in 0..2000 {
+            let mut random = Random::new(seed);
+            let count = *random.pick(&[20, 80, 300]);
+            let versions = random.versions(count).into_iter().map(|version| match random.below(4) {
+                0 => OwnedEntry::merge(version.key, version.sequence.0, format!("{} ", version.sequence.0)),
+                _ => version,
+            });
+            let versions: Vec<_> = versions.collect();
+            let mut versions = if random.below(2) == 0 { versions } else { crowded(versions) };
+            // Each sequence is that of one write.
+            let mut deletes = Vec::new();
+            versions.retain(|version| {
+                let range = random_range(&mut random);
+                let is_delete = random.below(12) == 0 && !range.is_empty();
+                if is_delete {
+                    deletes.push(RangeTombstone { range, sequence: version.sequence });
+                }
+                !is_delete
+            });
+            let sequence = Sequence(random.below(count + 2));
+            let mut expected = BTreeMap::new();
+            let mut writes: Vec<_> = versions.iter().map(|version| (version.sequence, Some(version), None)).collect();
+            writes.extend(deletes.iter().map(|delete| (delete.sequence, None, Some(delete))));
+            writes.sort_by_key(|(sequence, ..)| *sequence);
+            for (_, version, delete) in writes.into_iter().filter(|(written, ..)| *written <= sequence) {
+                if let Some(version) = version {
+                    let (key, value) = (version.key.clone(), &version.value);
+                    match version.kind {
+                        EntryKind::Put => drop(expected.insert(key, value.clone())),
+                        EntryKind::Delete => drop(expected.remove(&key)),
+                        _ => expected.entry(key).or_insert_with(Vec::new).extend_from_slice(value),
+                    }
+                }
+                if let Some(delete) = delete {
+                    let before = expected.len();
+                    expected.retain(|key, _| !delete.range.contains(key));
+                    hidden += before - expected.len();
+                }
+            }
+            let expected: Vec<_> = expected.into_iter().collect();
+            let tombstones = RangeTombstones::of(&deletes);
+            let source = SortedSource::new(versions);
+            let mut cursor = VisibleCursor::new(source, sequence, KeyRange::ALL, merging.clone());
+            if !tombstones.is_empty() {
+                cursor.hide(tombstones);
+            }
+            let mut at: Option<usize> = None;
+            for _ in 0..60 {
+                let forward = random.below(2) == 0;
+                let found = if forward { cursor.next() } else { cursor.prev() };
+                let next = match (forward, at) {
+                    (true, None) => Some(0),
+                    (true, Some(at)) => Some(at + 1),
+                    (false, None) => expected.len().checked_sub(1),
+                    (false, Some(at)) => at.checked_sub(1),
+                };
+                at = next.filter(|&at| at < expected.len());
+                let found = found.expect("no failure").then(|| (cursor.key().to_vec(), cursor.value().to_vec()));
+                assert_eq!(found, at.map(|at| expected[at].clone()), "seed {seed}");
+            }
+        }
+        assert!(hidden > 5000, "only {hidden} keys were deleted");
     }
 
     /// A key with thousands of versions must not cost thousands of steps, whether a reader sees

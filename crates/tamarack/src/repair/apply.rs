@@ -117,7 +117,7 @@ impl Maker<'_> {
                 let wal = self.examination.wal.as_ref().expect("a chunk is one of a WAL");
                 let entries = chunk.entries(wal, &mut Vec::new())?;
                 let mut writer = Writer::new(self);
-                for ((key, Reverse(sequence)), (kind, value)) in &entries {
+                for ((key, Reverse(sequence)), (kind, value)) in &entries.sorted {
                     writer.add(Entry { key, sequence: Sequence(*sequence), kind: *kind, value })?;
                 }
                 writer.finish()
@@ -205,6 +205,10 @@ impl Maker<'_> {
         changes.extend(self.plan.ages_mixed.then_some(Change::AgesMixed { tree: TREE }));
         let operator = known.and_then(|version| version.tree(TREE)?.merge_operator());
         changes.extend(operator.map(|name| Change::MergeOperatorSet { tree: TREE, name: name.clone() }));
+        if !self.plan.range_deletes.is_empty() {
+            let ranges = self.plan.range_deletes.iter().map(|delete| (delete.range.clone(), delete.sequence));
+            changes.push(Change::RangesDeleted { tree: TREE, ranges: ranges.collect() });
+        }
         let mut named = BTreeSet::new();
         for (meta, _) in runs.iter().flat_map(|(_, slices)| slices) {
             if named.insert(meta.id) {

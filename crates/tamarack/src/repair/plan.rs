@@ -22,6 +22,7 @@ use crate::format::edit::{KeyRange, ShapeBlob, SliceSpec};
 use crate::format::meta::{EditNumber, TableId, TableMeta, TreeId};
 use crate::format::names::FileName;
 use crate::format::table::Properties;
+use crate::range_tombstones::RangeTombstone;
 use crate::table::{Table, TableStorage};
 use crate::tree::version::TreeVersion;
 
@@ -55,6 +56,8 @@ pub(super) struct Plan {
     /// True if ages were mixed before the repair; `apply` adds the runs that it makes.
     pub(super) ages_mixed: bool,
     pub(super) flushed_through: Sequence,
+    /// The range deletes that tables may need, in the order of sequences.
+    pub(super) range_deletes: Vec<RangeTombstone>,
     /// The number of the edit that describes it.
     pub(super) edit: EditNumber,
     /// True if the WAL stays as it is.
@@ -69,7 +72,8 @@ pub(super) fn plan(env: &Arc<dyn Env>, dir: &Path, examination: &Examination) ->
         return Err(Error::corruption(dir, 0, what));
     };
     let storage = TableStorage::buffered(env.clone(), 0);
-    let mut planner = Planner { env, dir, examination, database, storage, report: RepairReport::default() };
+    let (range_deletes, report) = (Vec::new(), RepairReport::default());
+    let mut planner = Planner { env, dir, examination, database, storage, range_deletes, report };
     planner.report.problems.clone_from(&examination.report.problems);
     planner.plan()
 }
@@ -80,6 +84,8 @@ struct Planner<'a> {
     examination: &'a Examination,
     database: u64,
     storage: Arc<TableStorage>,
+    /// Range deletes in the WAL.
+    range_deletes: Vec<RangeTombstone>,
     report: RepairReport,
 }
 
@@ -115,14 +121,21 @@ impl Planner<'_> {
             }
         }
         let largest = runs.iter().flat_map(|(_, units)| units).map(|unit| unit.largest).max();
-        flushed_through = flushed_through.max(largest.unwrap_or_default());
+        flushed_through = flushed_through.max(largest.unwrap_or_default()).max(range_deletes_applied(&runs));
         self.count_kept(&runs);
+        // They hide what is older, wherever that is, and whether the edit that ended them is lost.
+        let mut range_deletes = tree.as_ref().map_or(Vec::new(), |tree| tree.range_deletes().list().to_vec());
+        range_deletes.extend(std::mem::take(&mut self.range_deletes));
+        range_deletes.sort_by_key(|delete| delete.sequence);
+        range_deletes.dedup_by_key(|delete| delete.sequence);
+        range_deletes.retain(|delete| delete.sequence <= flushed_through);
         let mut plan = Plan {
             database: self.database,
             runs,
             shape: tree.as_ref().and_then(|tree| tree.shape().cloned()),
             ages_mixed: !rebuilt && tree.as_ref().is_some_and(|tree| tree.are_ages_mixed()),
             flushed_through,
+            range_deletes,
             edit: EditNumber(self.last_edit().0 + 1),
             keeps_wal,
             report: self.report,
@@ -317,8 +330,9 @@ impl Planner<'_> {
         let mut units = Vec::new();
         for chunk in left.chunks {
             let mut problems = Vec::new();
-            let entries = chunk.entries(wal, &mut problems)?;
+            let wal::ChunkEntries { sorted: entries, range_deletes } = chunk.entries(wal, &mut problems)?;
             self.report.problems.extend(problems);
+            self.range_deletes.extend(range_deletes);
             for (path, count) in chunk.counts(wal) {
                 *saved.entry(path).or_default() += count;
             }
@@ -389,6 +403,18 @@ impl Planner<'_> {
             entries,
         }));
     }
+}
+
+/// The greatest sequence up to which some table says that range deletes hide none of its entries.
+/// Later ones must have a greater sequence.
+fn range_deletes_applied(runs: &[Planned]) -> Sequence {
+    let parts = runs.iter().flat_map(|(_, units)| units).flat_map(|unit| &unit.parts);
+    let applied = parts.map(|part| match part {
+        Part::Table { meta, .. } => meta.range_deletes_applied,
+        // They are written anew, and say nothing.
+        Part::Damaged { .. } | Part::Wal(_) => Sequence::ZERO,
+    });
+    applied.max().unwrap_or_default()
 }
 
 /// A slice of a whole table.

@@ -11,6 +11,7 @@ use std::path::Path;
 use crate::entry::{Entry, EntryKind, Sequence};
 use crate::error::{Error, Result};
 use crate::format::meta::TreeId;
+use crate::range_tombstones::RangeTombstone;
 use crate::wal::{Findings, Record};
 
 /// Upper bound on the bytes of records in a chunk, except for a single larger record.
@@ -27,6 +28,13 @@ pub(super) struct RecordChunk {
 
 /// Entries by key, young to old.
 pub(super) type Sorted = BTreeMap<(Vec<u8>, Reverse<u64>), (EntryKind, Vec<u8>)>;
+
+/// The entries of a chunk, and its range deletes, which no table has.
+#[derive(Debug, Default)]
+pub(super) struct ChunkEntries {
+    pub(super) sorted: Sorted,
+    pub(super) range_deletes: Vec<RangeTombstone>,
+}
 
 /// The readable part of a WAL.
 #[derive(Debug, Default)]
@@ -90,8 +98,8 @@ impl RecordChunk {
     ///
     /// # Errors
     /// [`Error::Unsupported`] for what a newer version wrote; [`Error::Io`].
-    pub(super) fn entries(&self, wal: &Findings, problems: &mut Vec<Error>) -> Result<Sorted> {
-        let mut sorted = Sorted::new();
+    pub(super) fn entries(&self, wal: &Findings, problems: &mut Vec<Error>) -> Result<ChunkEntries> {
+        let mut found = ChunkEntries::default();
         for records in self.records.chunk_by(|a, b| a.0 == b.0) {
             let (segment, path) = (records[0].0, &wal.segments[records[0].0].path);
             let heads: Vec<Record> = records.iter().map(|(_, record)| *record).collect();
@@ -100,14 +108,19 @@ impl RecordChunk {
                     let what = "the WAL has entries of several trees, and this version knows one; repair it with a newer version";
                     return Err(Error::Unsupported { path: path.clone(), what: what.to_owned() });
                 }
-                if entry.sequence > self.after {
+                if entry.kind == EntryKind::RangeDelete {
+                    let tombstone = RangeTombstone::of(&entry);
+                    if entry.sequence > self.after && !tombstone.range.is_empty() {
+                        found.range_deletes.push(tombstone);
+                    }
+                } else if entry.sequence > self.after {
                     let value = (entry.kind, entry.value.to_vec());
-                    sorted.insert((entry.key.to_vec(), Reverse(entry.sequence.0)), value);
+                    found.sorted.insert((entry.key.to_vec(), Reverse(entry.sequence.0)), value);
                 }
                 Ok(())
             };
             problems.extend(wal.visit(segment, &heads, insert)?);
         }
-        Ok(sorted)
+        Ok(found)
     }
 }

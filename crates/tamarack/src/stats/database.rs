@@ -105,6 +105,11 @@ statistics! {
         /// Open snapshots and iterators.
         snapshots: usize, "snapshots and iterators";
 
+        /// Range deletes that hide entries of tables, and have not been applied to all of them: a
+        /// snapshot sees the entries, a compaction reads them, or they wait for one beside younger
+        /// ones. Reads compare each key with these ranges.
+        range_deletes: usize, "ranges";
+
         /// Memory of the database, by part.
         memory: MemoryStats;
 

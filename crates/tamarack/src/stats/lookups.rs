@@ -44,7 +44,7 @@ statistics! {
         lookups: u64, "lookups", counter;
 
         /// Lookups of keys that no memtable and no table has. (That of a deleted key, which finds
-        /// its tombstone, is none of these.)
+        /// its tombstone, or a range tombstone that covers it, is none of these.)
         zero_result: u64, "lookups", counter;
 
         /// Filter probes.

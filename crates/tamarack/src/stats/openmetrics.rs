@@ -205,6 +205,7 @@ mod tests {
             wal_bytes: 2,
             visible_sequence: 3,
             snapshots: 4,
+            range_deletes: 5,
             memory: MemoryStats { filters_bytes: 5, ..MemoryStats::default() },
             cache_bytes: 6,
             cache_entry_bytes: 7,

@@ -46,7 +46,7 @@ statistics! {
         /// Writes on their way into the WAL.
         wal_bytes: u64, "bytes";
 
-        /// Metadata of tables.
+        /// Metadata of tables, and range deletes that tables still need.
         tables_bytes: u64, "bytes";
 
         /// Transactions: what they have read and written, and the keys that were written while they

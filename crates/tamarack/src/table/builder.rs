@@ -165,6 +165,13 @@ impl TableBuilder {
         self
     }
 
+    /// Says that range deletes up to this sequence hide none of its entries.
+    #[must_use]
+    pub fn with_range_deletes_applied(mut self, through: Sequence) -> Self {
+        self.properties.range_deletes_applied = through;
+        self
+    }
+
     /// Notes that an ingest writes the table; `first` is the first table of that. Its entries have
     /// the sequence base of [`TableBuilder::set_sequence_base`].
     #[must_use]

@@ -678,6 +678,7 @@ impl TableCursor {
     }
 
     /// Ends a seek or a step into another block, which is released if it is large.
+    #[inline]
     fn enter(&mut self, result: Result<()>) -> Result<()> {
         self.settle(result)?;
         self.release_large_block();

@@ -188,6 +188,8 @@ impl Walk<'_> {
         let tail = file.read_tail(0)?;
         let recorded = file.properties(footer, &tail)?;
         (self.counted.compression, self.counted.ingest) = (recorded.compression, recorded.ingest);
+        // Which range deletes were applied, entries do not tell.
+        self.counted.range_deletes_applied = recorded.range_deletes_applied;
         self.counted.set_sequence_base(recorded.sequence_base);
         if self.counted != recorded {
             return Err(file.corruption(footer.properties.offset, "the properties are not those of the entries"));

@@ -21,8 +21,10 @@
 //! two transactions with operands for the same key have no conflict; a read of the key reads what
 //! others have written to it.
 //!
-//! There is one tree, so keys have no keyspace yet; locks that transactions wait for and range
-//! deletes are left for later.
+//! A range delete hides what others have written, and is noted in the window as a range.
+//!
+//! There is one tree, so keys have no keyspace yet; locks that transactions wait for are left for
+//! later.
 //!
 //! Tests: random interleavings against a serial model, histories of many threads searched for
 //! cycles, counters, crashes (`tests/transactions`); orders of steps (`tests/schedules`).
@@ -46,7 +48,7 @@ use crate::error::{Error, Result};
 use crate::format::key_range::KeyRange;
 use crate::memory::MemoryPart;
 use crate::read::{KeyBounds, Snapshot, Value, range_within};
-use crate::write::{Batch, BeginTicket, Durability, Write};
+use crate::write::{Batch, BeginTicket, Durability, Write, deletable};
 
 /// An optimistic, serialisable transaction. It sees the database as of its beginning, with its own
 /// writes; others see these once it is committed, all at once. Dropping it rolls it back.
@@ -55,10 +57,10 @@ use crate::write::{Batch, BeginTicket, Durability, Write};
 ///
 /// The commit fails with [`Error::Conflict`], and writes nothing, if another write since the
 /// beginning has changed what the transaction has read: a key that was looked up, whether it had a
-/// value or not, or any key in a range that was scanned, also one that was not there. Begin another
-/// transaction then, and do the same again; [`Db::transact`](crate::Db::transact) does that.
-/// A transaction without writes always commits, as does one that has read nothing: writing a key
-/// without reading it is no conflict.
+/// value or not, or any key in a range that was scanned, also one that was not there. A range
+/// delete counts as a write to all its keys. Begin another transaction then, and do the same again;
+/// [`Db::transact`](crate::Db::transact) does that. A transaction without writes always commits, as
+/// does one that has read nothing: writing a key without reading it is no conflict.
 ///
 /// # Isolation
 ///
@@ -144,6 +146,7 @@ impl Transaction {
         let key = key.as_ref();
         match self.writes.get(key) {
             Some(own) => Ok(self.own_value(key, own)?.map(Value::own)),
+            None if self.writes.deleted_range(key).is_some() => Ok(None),
             None => self.others(key),
         }
     }
@@ -156,6 +159,9 @@ impl Transaction {
         let key = key.as_ref();
         if let Some(own) = self.writes.get(key) {
             return Ok(self.own_value(key, own)?.is_some());
+        }
+        if self.writes.deleted_range(key).is_some() {
+            return Ok(false);
         }
         self.reads.borrow_mut().add_key(key);
         self.snapshot.contains_key(key)
@@ -190,9 +196,8 @@ impl Transaction {
     }
 
     fn scan_range(&self, range: KeyRange) -> TransactionScan<'_> {
-        let own = self.writes.range(&range);
         let snapshot = self.snapshot.clone().into_scan(range.clone());
-        TransactionScan::new(&self.reads, range, snapshot, own, &self.engine.tree.merging)
+        TransactionScan::new(&self.reads, range, snapshot, &self.writes, &self.engine.tree.merging)
     }
 
     /// Sets `key` to `value`, for this transaction, and for others once it is committed.
@@ -214,6 +219,17 @@ impl Transaction {
     /// Deletes `key`, for this transaction, and for others once it is committed.
     pub fn delete(&mut self, key: impl AsRef<[u8]>) -> &mut Self {
         self.set(key.as_ref(), None);
+        self
+    }
+
+    /// Deletes all keys in `range`, for this transaction, and for others once it is committed: see
+    /// [`Db::delete_range`](crate::Db::delete_range). Reads nothing, so it is no conflict with
+    /// other writes to the keys. Transactions that have read a key or a range in it, and commit
+    /// later, have a conflict.
+    pub fn delete_range(&mut self, range: impl KeyBounds) -> &mut Self {
+        if let Some((from, to)) = deletable(&range_within(&range)) {
+            self.writes.delete_range(from, (!to.is_empty()).then_some(to));
+        }
         self
     }
 

@@ -1,5 +1,8 @@
 //! [`Overlay`]: the writes of a transaction that are not committed yet, and its savepoints.
 //!
+//! A range delete removes what was written to its keys, and hides what others have written to them.
+//! So in the batch all range deletes come first.
+//!
 //! Of several puts and deletes of a key the last one counts; merge operands pile up on it, or on
 //! what others have written if there is none. While there are savepoints, each write remembers what
 //! the overlay had for its key before; a rollback takes these back, newest first.
@@ -13,6 +16,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Range;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::entry::raw_bytes;
@@ -99,12 +103,21 @@ enum Undo {
     Restore(Option<OwnWrite>),
     /// The key loses its last operand.
     PopOperand,
+    /// The deleted range that begins with the key is in pieces again, which are still charged:
+    /// those that a range delete has joined.
+    Split(Vec<DeletedRange>),
 }
+
+/// A range of keys that a transaction has deleted: its first key, and its end.
+type DeletedRange = (Key, Option<Key>);
 
 /// The writes of a transaction. See the module's documentation.
 #[derive(Debug, Default)]
 pub(super) struct Overlay {
     writes: BTreeMap<Key, OwnWrite>,
+    /// What others have written to keys in these is hidden. They are disjoint, by their first keys,
+    /// with their ends.
+    deleted: BTreeMap<Key, Option<Key>>,
     /// How each write since the first savepoint is taken back.
     undo: Vec<(Key, Undo)>,
     /// The numbers of the savepoints, ascending, with the length of `undo` at each.
@@ -128,12 +141,12 @@ impl Overlay {
 
     /// Returns true if there is no write.
     pub(super) fn is_empty(&self) -> bool {
-        self.writes.is_empty()
+        self.writes.is_empty() && self.deleted.is_empty()
     }
 
     /// Returns the number of entries that the batch of all writes will have.
     pub(super) fn len(&self) -> usize {
-        self.writes.values().map(OwnWrite::entries).sum()
+        self.deleted.len() + self.writes.values().map(OwnWrite::entries).sum::<usize>()
     }
 
     /// Returns the raw bytes that the batch of all writes will have.
@@ -141,7 +154,64 @@ impl Overlay {
         let bytes = |(key, write): (&Key, &OwnWrite)| {
             raw_bytes(key.len(), 0) * write.entries() as u64 + write.value_bytes() as u64
         };
-        self.writes.iter().map(bytes).sum()
+        let of_range = |(from, to): (&Key, &Option<Key>)| raw_bytes(from.len(), to.as_ref().map_or(0, |to| to.len()));
+        self.writes.iter().map(bytes).sum::<u64>() + self.deleted.iter().map(of_range).sum::<u64>()
+    }
+
+    /// Returns the deleted range that has `key`, if there is one.
+    pub(super) fn deleted_range(&self, key: &[u8]) -> Option<(&Key, &Option<Key>)> {
+        let before = self.deleted.range::<[u8], _>((Bound::Unbounded, Bound::Included(key))).next_back();
+        before.filter(|(_, to)| to.as_deref().is_none_or(|to| key < to))
+    }
+
+    /// Returns true if a range was deleted.
+    pub(super) fn has_deleted_ranges(&self) -> bool {
+        !self.deleted.is_empty()
+    }
+
+    /// Deletes a range that is not empty: from a key to an end, if it has one.
+    pub(super) fn delete_range(&mut self, from: Key, to: Option<Key>) {
+        let range = KeyRange { from: Some(from.clone()), to: to.clone() };
+        let hidden: Vec<Key> = self.range(&range).map(|(key, _)| key.clone()).collect();
+        let has_savepoints = !self.savepoints.is_empty();
+        for key in hidden {
+            let before = self.writes.remove(&key).expect("it was there just now");
+            if has_savepoints {
+                self.undo.push((key, Undo::Restore(Some(before))));
+            } else {
+                self.discharge(&key, &before);
+            }
+        }
+        let (from, joined) = self.join_deleted(from, to);
+        if has_savepoints {
+            self.undo.push((from, Undo::Split(joined)));
+        } else {
+            joined.iter().for_each(|range| self.discharge_range(range));
+        }
+    }
+
+    /// Adds a deleted range, joined with those that it overlaps or touches. Returns its first key,
+    /// and the others, which are still charged.
+    fn join_deleted(&mut self, mut from: Key, mut to: Option<Key>) -> (Key, Vec<DeletedRange>) {
+        let later = |one: Option<Key>, other: Option<Key>| one.zip(other).map(|(one, other)| one.max(other));
+        let before = self.deleted.range::<[u8], _>((Bound::Unbounded, Bound::Included(&*from))).next_back();
+        if let Some((begin, end)) = before
+            && end.as_ref().is_none_or(|end| *end >= from)
+        {
+            from = begin.clone();
+        }
+        let mut joined = Vec::new();
+        loop {
+            let end = to.as_deref().map_or(Bound::Unbounded, Bound::Included);
+            let next = self.deleted.range::<[u8], _>((Bound::Included(&*from), end)).next();
+            let Some((begin, end)) = next.map(|(begin, end)| (begin.clone(), end.clone())) else { break };
+            to = later(to, end.clone());
+            self.deleted.remove(&begin);
+            joined.push((begin, end));
+        }
+        self.charge.grow(range_bytes(&from, to.as_ref()));
+        self.deleted.insert(from.clone(), to);
+        (from, joined)
     }
 
     /// Returns what was written to `key`, if anything was.
@@ -176,7 +246,9 @@ impl Overlay {
                 Undo::PopOperand
             }
             None => {
-                let write = OwnWrite { base: OwnBase::Others, operands: vec![operand] };
+                let is_deleted = self.deleted_range(key).is_some();
+                let base = if is_deleted { OwnBase::Nothing } else { OwnBase::Others };
+                let write = OwnWrite { base, operands: vec![operand] };
                 self.charge.grow(write.charged_bytes(key));
                 self.writes.insert(Key::from(key), write);
                 Undo::Restore(None)
@@ -201,6 +273,12 @@ impl Overlay {
         self.savepoints.truncate(at + 1);
         for (key, undo) in self.undo.split_off(self.savepoints[at].1).into_iter().rev() {
             let undone = match undo {
+                Undo::Split(pieces) => {
+                    let range = self.deleted.remove_entry(&key).expect("it was deleted");
+                    self.discharge_range(&range);
+                    self.deleted.extend(pieces);
+                    continue;
+                }
                 Undo::Restore(Some(before)) => self.writes.insert(key.clone(), before),
                 Undo::Restore(None) => self.writes.remove(&key),
                 Undo::PopOperand => {
@@ -210,7 +288,8 @@ impl Overlay {
                     continue;
                 }
             };
-            self.discharge(&key, &undone.expect("it was written"));
+            // A range delete may have taken it away.
+            undone.iter().for_each(|undone| self.discharge(&key, undone));
         }
         true
     }
@@ -218,6 +297,9 @@ impl Overlay {
     /// Returns all writes as a batch.
     pub(super) fn to_batch(&self) -> Batch {
         let mut batch = Batch::new();
+        for (from, to) in &self.deleted {
+            batch.delete_keys(&KeyRange { from: Some(from.clone()), to: to.clone() });
+        }
         for (key, write) in &self.writes {
             match &write.base {
                 OwnBase::Value(value) => {
@@ -238,6 +320,15 @@ impl Overlay {
     fn discharge(&mut self, key: &Key, write: &OwnWrite) {
         self.charge.set(self.charge.bytes() as usize - write.charged_bytes(key));
     }
+
+    fn discharge_range(&mut self, (from, to): &DeletedRange) {
+        self.charge.set(self.charge.bytes() as usize - range_bytes(from, to.as_ref()));
+    }
+}
+
+/// The memory that a deleted range is charged for.
+fn range_bytes(from: &Key, to: Option<&Key>) -> usize {
+    WRITE_BYTES + from.len() + to.map_or(0, |to| to.len())
 }
 
 #[cfg(test)]
@@ -257,6 +348,13 @@ mod tests {
             OwnBase::Others => None,
         };
         (base, write.operands.iter().map(|operand| operand.to_vec()).collect())
+    }
+
+    /// What is to be charged while nothing is kept for savepoints.
+    fn needed_bytes(overlay: &Overlay) -> usize {
+        let writes = overlay.writes.iter().map(|(key, write)| write.charged_bytes(key)).sum::<usize>();
+        let ranges = overlay.deleted.iter().map(|(from, to)| range_bytes(from, to.as_ref())).sum::<usize>();
+        writes + ranges
     }
 
     /// After any writes and rollbacks the overlay has what a map has of which each savepoint keeps
@@ -280,6 +378,9 @@ mod tests {
                         assert!(overlay.rollback_to(copies[at].0), "seed {seed}");
                         map = copies[at].1.clone();
                         rollbacks += 1;
+                        if at == 0 {
+                            assert_eq!(overlay.charge.bytes() as usize, needed_bytes(&overlay), "seed {seed}");
+                        }
                     }
                     2 => {
                         let unknown = 1 + random.below(20);
@@ -289,6 +390,15 @@ mod tests {
                     }
                     _ => {
                         let key = random.bytes(1).iter().map(|byte| byte % 6).collect::<Vec<_>>();
+                        if random.one_in(8) {
+                            let to = (!random.one_in(4)).then(|| Key::from(&[key[0] + 1 + random.below(3) as u8][..]));
+                            let range = KeyRange { from: Some(Key::from(&key[..])), to };
+                            overlay.delete_range(Key::from(&key[..]), range.to.clone());
+                            (0..6).filter(|key| range.contains(&[*key])).for_each(|key| {
+                                map.insert(vec![key], (Some(None), Vec::new()));
+                            });
+                            continue;
+                        }
                         let length = random.below(5);
                         if random.one_in(3) {
                             let operand = random.bytes(length);
@@ -301,17 +411,22 @@ mod tests {
                         map.insert(key, (Some(value), Vec::new()));
                     }
                 }
-                let found: Written = overlay.writes.iter().map(|(key, write)| (key.to_vec(), written(write))).collect();
+                let mut found: Written =
+                    overlay.writes.iter().map(|(key, write)| (key.to_vec(), written(write))).collect();
+                for key in (0..6).filter(|key| overlay.deleted_range(&[*key]).is_some()) {
+                    found.entry(vec![key]).or_insert((Some(None), Vec::new()));
+                }
                 assert_eq!(found, map, "seed {seed}");
             }
             if copies.is_empty() {
-                let bytes = overlay.writes.iter().map(|(key, write)| write.charged_bytes(key)).sum::<usize>();
-                assert_eq!(overlay.charge.bytes() as usize, bytes, "seed {seed}");
+                assert_eq!(overlay.charge.bytes() as usize, needed_bytes(&overlay), "seed {seed}");
             }
             let batch = overlay.to_batch();
             assert_eq!((batch.len(), batch.raw_bytes()), (overlay.len(), overlay.raw_bytes()), "seed {seed}");
             let entries = |(base, operands): &(Option<_>, Vec<_>)| usize::from(base.is_some()) + operands.len();
-            assert_eq!(batch.len(), map.values().map(entries).sum::<usize>());
+            if !overlay.has_deleted_ranges() {
+                assert_eq!(batch.len(), map.values().map(entries).sum::<usize>());
+            }
         }
         assert!(rollbacks > 1000, "{rollbacks}");
     }

@@ -121,6 +121,18 @@ impl ReadSet for TransactionReads {
             || (self.range_with(key).is_some() && !mistake::is_planted(Mistake::RangesNotValidated))
     }
 
+    fn overlaps(&self, range: &KeyRange) -> bool {
+        let has_key = || self.keys.range::<[u8], _>(range.bounds()).next().is_some();
+        let from = range.from.as_deref().unwrap_or_default();
+        let is_within = |other: &KeyRange| !range.is_before(other) && !other.is_before(range);
+        let has_range = || {
+            let begins_within = self.ranges.range::<[u8], _>(range.bounds()).next().is_some();
+            begins_within || self.range_with(from).is_some() || self.open.values().any(is_within)
+        };
+        (has_key() && !mistake::is_planted(Mistake::KeysNotValidated))
+            || (has_range() && !mistake::is_planted(Mistake::RangesNotValidated))
+    }
+
     fn describe(&self, key: &[u8]) -> String {
         match self.range_with(key) {
             Some(range) if !self.keys.contains(key) => {

@@ -6,7 +6,8 @@
 //!   delivered   a   c       f   x
 //! ```
 //!
-//! An own operand is folded into the snapshot's value.
+//! An own operand is folded into the snapshot's value. Keys of the snapshot in own deleted ranges
+//! are passed.
 //!
 //! Each end compares the next entry of the snapshot with the next own write; the one that comes
 //! later waits. If one end has nothing left, it takes what waits at the other end.
@@ -25,7 +26,7 @@ use std::cmp::Ordering;
 use std::collections::btree_map::Range;
 use std::fmt;
 
-use super::overlay::{OwnBase, OwnWrite};
+use super::overlay::{Overlay, OwnBase, OwnWrite};
 use super::reads::TransactionReads;
 use crate::error::Result;
 use crate::format::key_range::{Key, KeyRange, key_after};
@@ -44,6 +45,8 @@ type Pair = (Vec<u8>, Vec<u8>);
 pub struct TransactionScan<'a> {
     snapshot: Scan,
     own: Range<'a, Key, OwnWrite>,
+    /// All own writes.
+    overlay: &'a Overlay,
     merging: &'a Merging,
     /// What waits at the front and at the back.
     waiting: [Waiting<'a>; 2],
@@ -87,17 +90,18 @@ impl ScanEnd {
 }
 
 impl<'a> TransactionScan<'a> {
-    /// Creates a scan of `range`: `snapshot` with the writes in `own`.
+    /// Creates a scan of `range`: `snapshot` with the writes in `overlay`.
     pub(super) fn new(
         reads: &'a RefCell<TransactionReads>,
         range: KeyRange,
         snapshot: Scan,
-        own: Range<'a, Key, OwnWrite>,
+        overlay: &'a Overlay,
         merging: &'a Merging,
     ) -> Self {
+        let own = overlay.range(&range);
         let number = reads.borrow_mut().begin_scan(&range);
         let progress = ScanProgress { reads, number, range, delivered: [None, None], has_ended: false };
-        Self { snapshot, own, merging, waiting: Default::default(), remaining: None, progress }
+        Self { snapshot, own, overlay, merging, waiting: Default::default(), remaining: None, progress }
     }
 
     /// Ends the scan after `entries` further entries (default: no limit), those from the front and
@@ -105,7 +109,7 @@ impl<'a> TransactionScan<'a> {
     pub fn limit(mut self, entries: usize) -> Self {
         let entries = self.remaining.map_or(entries, |remaining| remaining.min(entries));
         self.remaining = Some(entries);
-        if let Some(hidden) = hidden_max(self.own.clone()) {
+        if let Some(hidden) = hidden_max(self.own.clone()).filter(|_| !self.overlay.has_deleted_ranges()) {
             // One can wait at each end.
             let from_snapshot = entries.saturating_add(hidden).saturating_add(2);
             self.snapshot = self.snapshot.limit(from_snapshot);
@@ -163,11 +167,22 @@ impl<'a> TransactionScan<'a> {
         if let Some(waiting) = self.waiting[end as usize].snapshot.take() {
             return Ok(Some(waiting));
         }
-        let next = match end {
-            ScanEnd::Front => self.snapshot.next(),
-            ScanEnd::Back => self.snapshot.next_back(),
-        };
-        Ok(next.transpose()?.or_else(|| self.waiting[end.other() as usize].snapshot.take()))
+        loop {
+            let next = match end {
+                ScanEnd::Front => self.snapshot.next(),
+                ScanEnd::Back => self.snapshot.next_back(),
+            };
+            let Some((key, value)) = next.transpose()? else {
+                return Ok(self.waiting[end.other() as usize].snapshot.take());
+            };
+            match (self.overlay.deleted_range(&key), end) {
+                // An own write to the key hides it as well.
+                (None, _) => return Ok(Some((key, value))),
+                (Some((_, Some(to))), ScanEnd::Front) => self.snapshot.seek(to),
+                (Some((_, None)), ScanEnd::Front) => self.snapshot.seek_back(&key),
+                (Some((from, _)), ScanEnd::Back) => self.snapshot.seek_back(from),
+            }
+        }
     }
 
     fn next_own(&mut self, end: ScanEnd) -> Option<(&'a Key, &'a OwnWrite)> {

@@ -86,6 +86,10 @@ impl Draft {
                 let used = tree.levels.iter().rposition(|level| !level.runs.is_empty()).map_or(0, |last| last + 1);
                 tree.levels.truncate(used);
             }
+            let (last, flushed) = (tree.range_deletes.last(), tree.flushed_through);
+            if last > flushed {
+                return broken(format!("a range delete has {last:?}, past what is flushed, {flushed:?}"));
+            }
             if tree.ages_mixed && tree.runs().count() <= 1 {
                 Arc::make_mut(tree).ages_mixed = false;
             }
@@ -166,6 +170,22 @@ impl Draft {
             Change::WalDurable { position } => {
                 self.version.wal_durable = self.version.wal_durable.max(*position);
                 Ok(())
+            }
+            Change::RangesDeleted { tree, ranges } => {
+                let account = self.version.files.storage().account().clone();
+                let deletes = Arc::make_mut(&mut self.tree_mut(*tree)?.range_deletes);
+                let added = deletes.add(ranges);
+                deletes.charge_to(&account);
+                added.or_else(|sequence| {
+                    broken(format!("the range delete of {sequence:?} is empty, or not the only one of that sequence"))
+                })
+            }
+            Change::RangeDeletesEnded { tree, sequences } => {
+                let account = self.version.files.storage().account().clone();
+                let deletes = Arc::make_mut(&mut self.tree_mut(*tree)?.range_deletes);
+                let ended = deletes.end(sequences);
+                deletes.charge_to(&account);
+                ended.or_else(|sequence| broken(format!("the range delete of {sequence:?} ends, but is not there")))
             }
             Change::MergeOperatorSet { tree, name } => {
                 self.tree_mut(*tree)?.merge_operator = Some(name.clone());

@@ -36,7 +36,7 @@ use super::run::Run;
 use super::state::State;
 use super::version::Level;
 use crate::cache::Holder;
-use crate::entry::{Entry, Query};
+use crate::entry::{Entry, Query, Sequence};
 use crate::error::Result;
 use crate::measure;
 use crate::stats::LookupTally;
@@ -135,7 +135,7 @@ impl Filters {
     /// Records the outcome of a sampled lookup, which has ended and was not decided by memtables,
     /// in each run that it reached: all down to the run that `decided`, or all if none did. Queries
     /// the filters again.
-    #[cold]
+    #[inline(never)]
     pub fn note_samples(&self, state: &State, query: Query<'_>, decided: Option<&Run>) {
         if state.filter().is_some() {
             // Samples are for the filters of tables, and would cost each lookup something for every
@@ -226,6 +226,11 @@ impl<'s> Candidate<'s> {
         visit: &mut dyn FnMut(Entry<'_>, Holder<'_>) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>> {
         self.table.search(query, self.is_filtered, tally, visit)
+    }
+
+    /// The largest sequence of the table's entries.
+    pub fn largest_sequence(&self) -> Sequence {
+        self.table.meta().largest_sequence
     }
 
     /// Begins the way to the data block.

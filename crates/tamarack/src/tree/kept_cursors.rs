@@ -64,6 +64,7 @@ impl KeptCursors {
     /// if there are any.
     ///
     /// [`LookupCounters::thread_slot`]: crate::stats::LookupCounters::thread_slot
+    #[inline]
     pub fn take(&self, slot: usize) -> Option<RunCursors> {
         self.slots.get()?[slot].0.try_lock()?.take()
     }

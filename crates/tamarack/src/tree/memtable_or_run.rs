@@ -111,6 +111,18 @@ impl Source for MemtableOrRun {
         either!(self, source => source.prev())
     }
 
+    fn passes(&self, floor: Sequence) -> bool {
+        either!(self, source => source.passes(floor))
+    }
+
+    fn pass(&mut self, to: Option<&[u8]>, floor: Sequence) -> Result<()> {
+        either!(self, source => source.pass(to, floor))
+    }
+
+    fn pass_back(&mut self, from: &[u8], floor: Sequence) -> Result<()> {
+        either!(self, source => source.pass_back(from, floor))
+    }
+
     #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
         either!(self, source => source.entry())

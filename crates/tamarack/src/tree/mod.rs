@@ -32,11 +32,15 @@ mod check;
 
 pub mod occupancy;
 
+pub mod range_delete_cuts;
+
 pub mod version;
 
 mod extent;
 
 mod filter_fpr;
+
+pub mod range_deletes;
 
 pub mod run;
 

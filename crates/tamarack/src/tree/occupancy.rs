@@ -130,8 +130,9 @@ impl Contents for RunContents<'_> {
         Entries(self.tree.tables().map(|table| table.meta().entries).sum())
     }
 
-    /// Returns the tombstones, and the merge operands that can be merged, that no snapshot needs,
-    /// by table: a table is as old as its oldest entry.
+    /// Returns the tombstones, the merge operands that can be merged, and what range deletes hide,
+    /// that no snapshot needs, by table: a table is as old as its oldest entry, or as the range
+    /// delete.
     fn garbage(&self) -> Vec<Garbage> {
         let readable = self.sequences.readable();
         let (oldest, visible) = (readable[0], readable[readable.len() - 1]);
@@ -139,8 +140,9 @@ impl Contents for RunContents<'_> {
             let meta = slice.table().meta();
             let folds = self.can_fold && meta.merge_operands() > 0;
             let is_garbage = (meta.tombstones > 0 || folds) && meta.largest_sequence <= oldest;
-            let written_since = || visible.0.saturating_sub(meta.smallest_sequence.0);
-            is_garbage.then(|| if self.is_space_low { u64::MAX } else { written_since() })
+            let hidden_since = self.tree.range_deletes().hiding(slice, oldest).map(|(sequence, _)| sequence);
+            let since = if is_garbage { Some(meta.smallest_sequence) } else { hidden_since };
+            since.map(|since| if self.is_space_low { u64::MAX } else { visible.0.saturating_sub(since.0) })
         };
         let garbage = |run: &Arc<Run>| {
             let age = run.slices().iter().filter_map(age).max()?;

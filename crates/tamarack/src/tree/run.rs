@@ -152,6 +152,14 @@ impl Run {
         self.slices.iter_from(start).take_while(|other| !slice.is_before(other))
     }
 
+    /// Returns the slices that may have a key in `range`.
+    pub(super) fn within_range<'a>(&'a self, range: &'a KeyRange) -> impl Iterator<Item = &'a Slice> {
+        let start =
+            range.from.as_deref().map_or(0, |from| self.slices.partition_point(|slice| slice.ends_before(from)));
+        let is_before = move |slice: &&Slice| range.to.as_deref().is_none_or(|to| slice.first_key() < to);
+        self.slices.iter_from(start).take_while(is_before)
+    }
+
     /// Returns bounds on the sequences of its entries; `None` if it never had any.
     pub fn sequences(&self) -> Option<(Sequence, Sequence)> {
         self.sequences
@@ -638,6 +646,62 @@ impl Source for RunCursor {
         }
         let inside = self.step(|place| place.cursor.prev().map(|()| place.is_after_begin()))?;
         if inside { Ok(()) } else { self.leave_slice_backward() }
+    }
+
+    fn passes(&self, floor: Sequence) -> bool {
+        let slice = self.place.as_ref().and_then(|place| self.run.slices.get(place.index));
+        slice.is_some_and(|slice| slice.is_below(floor))
+    }
+
+    fn pass(&mut self, to: Option<&[u8]>, floor: Sequence) -> Result<()> {
+        let Some(place) = &self.place else { panic!("an unpositioned cursor over {:?} was moved", self.run.id) };
+        let run = self.run.clone();
+        let is_passed = |slice: &Slice| slice.is_below(floor) && to.is_none_or(|to| slice.ends_before(to));
+        let here = place.index;
+        let Some(first) = run.slices.get(here).filter(|slice| slice.is_below(floor)) else { return self.next() };
+        if !is_passed(first) {
+            let to = to.expect("without an end, the slice is passed");
+            return self.seek(to, Sequence::MAX);
+        }
+        let next = run.slices.iter_from(here + 1).position(|slice| !is_passed(slice));
+        match next.map(|after| here + 1 + after) {
+            // It may begin with entries that are hidden as well.
+            Some(index) => {
+                let slice = run.slices.get(index).expect("it was found there");
+                let first = slice.first_key();
+                let key = to.filter(|to| slice.is_below(floor) && *to > first).unwrap_or(first);
+                self.seek(key, Sequence::MAX)
+            }
+            None => {
+                self.leave();
+                Ok(())
+            }
+        }
+    }
+
+    fn pass_back(&mut self, from: &[u8], floor: Sequence) -> Result<()> {
+        self.left = None;
+        let Some(place) = &self.place else { panic!("an unpositioned cursor over {:?} was moved", self.run.id) };
+        let run = self.run.clone();
+        let is_passed = |slice: &Slice| slice.is_below(floor) && slice.first_key() >= from;
+        let here = place.index;
+        let Some(last) = run.slices.get(here).filter(|slice| slice.is_below(floor)) else { return self.prev() };
+        if !is_passed(last) {
+            return self.seek_before(from, Sequence::MAX);
+        }
+        let before = (0..here).rev().find(|index| run.slices.get(*index).is_some_and(|slice| !is_passed(slice)));
+        match before {
+            Some(index) => {
+                let slice = run.slices.get(index).expect("it was found there");
+                let next = run.slices.get(index + 1).expect("one after it was passed").first_key();
+                let key = if slice.is_below(floor) && !slice.ends_before(from) { from } else { next };
+                self.seek_before(key, Sequence::MAX)
+            }
+            None => {
+                self.leave();
+                Ok(())
+            }
+        }
     }
 
     #[inline]

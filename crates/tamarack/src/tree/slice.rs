@@ -28,6 +28,7 @@ pub struct RunVolume {
 }
 
 impl std::iter::Sum for RunVolume {
+    #[inline]
     fn sum<I: Iterator<Item = Self>>(parts: I) -> Self {
         parts.fold(Self::default(), |sum, part| Self {
             raw_bytes: sum.raw_bytes + part.raw_bytes,
@@ -117,6 +118,11 @@ impl Slice {
             Some(to) => **to <= *key,
             None => *self.table.meta().largest_key < *key,
         }
+    }
+
+    /// Returns true if the sequences of all entries are below `floor`.
+    pub fn is_below(&self, floor: Sequence) -> bool {
+        self.table.meta().largest_sequence < floor
     }
 
     /// Returns true if all keys that the slice may hold are smaller than all of `other`.

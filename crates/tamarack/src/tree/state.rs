@@ -35,10 +35,11 @@ use tamarack_env::sync::atomic::{AtomicBool, Ordering};
 use tamarack_env::sync::{Mutex, Rank, schedule_point};
 
 use crate::database::Database;
-use crate::entry::Sequence;
+use crate::entry::{Query, Sequence};
 use crate::format::meta::TreeId;
 use crate::memtable::Memtable;
 use crate::operator::Merging;
+use crate::range_tombstones::RangeTombstones;
 use crate::stats::LookupCounters;
 use crate::tree::level_ids::{FilterView, LevelIds};
 use crate::tree::version::{TreeVersion, Version};
@@ -55,6 +56,8 @@ pub struct State {
     pub version: Arc<Version>,
     /// This tree's part of `version`.
     tree: Arc<TreeVersion>,
+    /// True if that has range deletes: each lookup asks.
+    has_range_deletes: bool,
     /// The filter over the whole tree, if there is one.
     filter: Option<Arc<FilterView>>,
     /// The same without the filter, for scans; `None` in that. Made when the state is published.
@@ -64,7 +67,8 @@ pub struct State {
 impl State {
     fn new(id: TreeId, active: Arc<Memtable>, immutable: Arc<[Arc<ImmutableMemtable>]>, version: Arc<Version>) -> Self {
         let tree = version.expect_tree(id).clone();
-        Self { active, immutable, version, tree, filter: None, for_scans: None }
+        let has_range_deletes = !tree.range_deletes().is_empty();
+        Self { active, immutable, version, tree, has_range_deletes, filter: None, for_scans: None }
     }
 
     /// The state as it is published.
@@ -89,6 +93,36 @@ impl State {
     #[inline]
     pub fn memtables(&self) -> impl Iterator<Item = &Arc<Memtable>> {
         std::iter::once(&self.active).chain(self.immutable.iter().map(|immutable| &immutable.memtable))
+    }
+
+    /// Returns all range tombstones: those of memtables, and those that tables need. `None` if
+    /// there is none.
+    #[inline]
+    pub fn range_tombstones(&self) -> Option<RangeTombstones> {
+        let has_some = self.has_range_deletes || self.memtables().any(|memtable| memtable.has_range_tombstones());
+        has_some.then(|| self.all_range_tombstones())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn all_range_tombstones(&self) -> RangeTombstones {
+        let mut all = self.tree.range_deletes().tombstones().clone();
+        self.memtables().for_each(|memtable| all.extend(&memtable.range_tombstones()));
+        all
+    }
+
+    /// Returns the floor of the query's key in tables, of which range deletes hide what is below:
+    /// see [`RangeTombstones::floor`].
+    #[inline]
+    pub fn floor_in_tables(&self, query: Query<'_>) -> Sequence {
+        // Not the query itself, which would be copied for the call.
+        if self.has_range_deletes { self.find_floor_in_tables(query.key(), query.sequence()) } else { Sequence::ZERO }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find_floor_in_tables(&self, key: &[u8], sequence: Sequence) -> Sequence {
+        self.tree.range_deletes().tombstones().floor(key, sequence)
     }
 
     /// Returns the memory of all memtables, in bytes.
@@ -144,6 +178,9 @@ pub struct Tree {
     /// True while the published state has immutable memtables, and a little longer at both ends, so
     /// that writers need not pin a state that has none.
     has_immutable: AtomicBool,
+    /// True while the published state has range deletes that tables need, and a little longer at
+    /// both ends: whoever ends a snapshot then wakes the workers that apply them.
+    has_range_deletes: AtomicBool,
     /// Protects the replacement of `state`.
     replacing: Mutex<()>,
     /// The filter over the whole tree, if it has one. States get their part of it when they are
@@ -177,9 +214,10 @@ impl Tree {
     ) -> Self {
         let lookups = version.files.storage().lookups().clone();
         let has_immutable = AtomicBool::new(!immutable.is_empty());
+        let has_range_deletes = AtomicBool::new(!version.expect_tree(id).range_deletes().is_empty());
         let state = ArcSwap::new(State::new(id, active, immutable.into(), version).with_twin());
         let (replacing, level_ids) = (Mutex::new(Rank::TreeState, ()), Mutex::new(Rank::LevelIds, None));
-        Self { id, database, state, has_immutable, replacing, level_ids, lookups, merging }
+        Self { id, database, state, has_immutable, has_range_deletes, replacing, level_ids, lookups, merging }
     }
 
     /// Returns the tree's number in the manifest and in the WAL.
@@ -207,6 +245,21 @@ impl Tree {
         self.has_immutable.load(Ordering::Acquire)
     }
 
+    /// Returns true if tables of the current state may need range deletes.
+    #[inline]
+    pub fn may_have_range_deletes(&self) -> bool {
+        self.has_range_deletes.load(Ordering::Acquire)
+    }
+
+    /// Wakes the workers if there is a range delete that a snapshot of this sequence, which has
+    /// ended, did not see: nobody else may need what that hides.
+    #[cold]
+    pub fn wake_for_range_deletes(&self, ended: Sequence) {
+        if self.pin().tree().range_deletes().list().last().is_some_and(|last| last.sequence > ended) {
+            self.database.wake_flusher();
+        }
+    }
+
     /// Pins the current memtables and runs for any length of time, without the filter over the
     /// whole tree: scans do not ask it, and would keep the memory of partitions that others have
     /// replaced.
@@ -225,7 +278,8 @@ impl Tree {
     pub fn frees_space(&self) -> bool {
         let state = self.pin();
         let has_tombstones = || state.tree().tables().any(|table| table.meta().tombstones > 0);
-        !state.immutable.is_empty() || !state.tree().compactions().is_empty() || has_tombstones()
+        let has_range_deletes = !state.tree().range_deletes().is_empty();
+        !state.immutable.is_empty() || !state.tree().compactions().is_empty() || has_range_deletes || has_tombstones()
     }
 
     /// Rotates the memtable: makes the active one, whose last sequence is `last`, immutable and
@@ -293,6 +347,8 @@ impl Tree {
     fn publish(&self, state: State) -> Arc<State> {
         schedule_point();
         let has_immutable = !state.immutable.is_empty();
+        let has_range_deletes = !state.tree.range_deletes().is_empty();
+        self.has_range_deletes.store(has_range_deletes, Ordering::Release);
         if has_immutable {
             // Before the state, so that whoever has seen the state's memtables has seen this.
             self.has_immutable.store(true, Ordering::Release);

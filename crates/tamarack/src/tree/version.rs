@@ -26,7 +26,7 @@
 //! * a compaction's inputs are neighbours, its output is next to them, and none of them is in
 //!   another compaction; a range that was handed over is gone from all inputs;
 //! * each table of a tree is referenced by a slice of that tree, and has no entry past the flushed
-//!   sequence.
+//!   sequence; no range delete is past it either.
 //!
 //! Tests: `tree/tests` compares random histories of edits with a simple model.
 
@@ -35,6 +35,7 @@ use std::sync::Arc;
 
 use super::chunks::Chunks;
 use super::kept_cursors::KeptCursors;
+use super::range_deletes::RangeDeletes;
 use super::run::Run;
 use super::slice::Slice;
 use super::table_file::{TableFile, TableFiles};
@@ -84,6 +85,7 @@ pub struct TreeVersion {
     pub(super) ages_mixed: bool,
     /// The name of the operator of its merge operands, if one was set.
     pub(super) merge_operator: Option<Arc<str>>,
+    pub(super) range_deletes: Arc<RangeDeletes>,
     /// Ordered by id.
     pub(super) tables: Chunks<TableUse>,
     kept_cursors: KeptCursors,
@@ -114,12 +116,6 @@ pub struct Compaction {
     /// The ranges that it has handed over: ordered, disjoint, and not adjacent.
     pub done: Vec<KeyRange>,
 }
-
-/// A range of keys that is deleted up to a sequence. Reserved: no edit makes one. Code that reads
-/// runs consults these first, by a match without arms: giving this type a value fails to compile in
-/// each such place until it is handled there.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum RangeDelete {}
 
 impl Version {
     /// Creates the version of a new database, with the empty default tree. It stands for edit 1.
@@ -248,6 +244,7 @@ impl TreeVersion {
             shape: None,
             ages_mixed: false,
             merge_operator: None,
+            range_deletes: Arc::default(),
             tables: Chunks::default(),
             kept_cursors: KeptCursors::default(),
         }
@@ -330,12 +327,22 @@ impl TreeVersion {
         self.tables().any(|table| table.meta().merge_operands() > 0)
     }
 
-    /// Returns the range deletes, which lookups, scans and compactions consult before any run and
-    /// its filters: a range delete can hide an entry although filters rightly exclude its key from
-    /// all younger runs.
+    /// Returns the range deletes that are not applied to all runs yet, which lookups, scans and
+    /// compactions consult before any run and its filters: a range delete can hide an entry
+    /// although filters rightly exclude its key from all younger runs.
     #[inline(always)]
-    pub fn range_deletes(&self) -> &[RangeDelete] {
-        &[]
+    pub fn range_deletes(&self) -> &RangeDeletes {
+        &self.range_deletes
+    }
+
+    /// As [`TreeVersion::range_deletes`], shared.
+    pub fn shared_range_deletes(&self) -> &Arc<RangeDeletes> {
+        &self.range_deletes
+    }
+
+    /// Returns how many slices of runs reference a table.
+    pub(super) fn slices_of(&self, table: TableId) -> usize {
+        self.table(table).1.map_or(0, |table| table.slices)
     }
 
     /// Returns the tables, ordered by id.
@@ -350,7 +357,7 @@ impl TreeVersion {
 
     /// Returns true if it has no run, table or compaction.
     pub(super) fn is_empty(&self) -> bool {
-        self.levels.is_empty() && self.compactions.is_empty() && self.tables.is_empty()
+        self.levels.is_empty() && self.compactions.is_empty() && self.tables.is_empty() && self.range_deletes.is_empty()
     }
 
     /// Returns the index of the table with that id in `tables`, or where it would be inserted; and
@@ -382,6 +389,10 @@ impl TreeVersion {
         }
         if let Some(name) = &self.merge_operator {
             changes.push(Change::MergeOperatorSet { tree, name: name.clone() });
+        }
+        if !self.range_deletes.is_empty() {
+            let ranges = self.range_deletes.list().iter().map(|delete| (delete.range.clone(), delete.sequence));
+            changes.push(Change::RangesDeleted { tree, ranges: ranges.collect() });
         }
         changes.extend(self.tables().map(|file| Change::TableAdded { tree, meta: file.meta().clone() }));
         for (level, runs) in self.levels.iter().enumerate() {

@@ -3,9 +3,11 @@
 use crate::entry::{Entry, EntryKind, Sequence, raw_bytes};
 use crate::error::{Error, Result};
 use crate::format::group::{Entries, Group, put_entry};
+use crate::format::key_range::{Key, KeyRange};
 use crate::format::meta::TreeId;
 use crate::memtable::Memtable;
 use crate::operator::Merging;
+use crate::read::{KeyBounds, range_within};
 
 /// Maximum length of a key, in bytes.
 pub const KEY_BYTES_MAX: usize = 64 << 10;
@@ -13,9 +15,10 @@ pub const KEY_BYTES_MAX: usize = 64 << 10;
 /// Maximum length of a value under any memory budget, in bytes.
 pub const VALUE_BYTES_MAX: u64 = 1 << 30;
 
-/// An atomic list of puts, deletes and merge operands: after a crash, and for concurrent readers,
-/// either all of them took effect or none. Of several writes to one key the last one counts; an
-/// operand is folded into what the writes before it have made.
+/// An atomic list of puts, deletes, range deletes and merge operands: after a crash, and for
+/// concurrent readers, either all of them took effect or none. Of several writes to one key the
+/// last one counts; an operand is folded into what the writes before it have made, and a range
+/// delete hides what is before it.
 ///
 /// ```
 /// let mut batch = tamarack::Batch::new();
@@ -51,6 +54,32 @@ impl Batch {
     /// Deletes `key`.
     pub fn delete(&mut self, key: impl AsRef<[u8]>) -> &mut Self {
         self.push(EntryKind::Delete, key.as_ref(), &[])
+    }
+
+    /// Deletes all keys in `range`, those that are put earlier in this batch included: see
+    /// [`Db::delete_range`](crate::Db::delete_range).
+    ///
+    /// ```
+    /// # let advanced = tamarack::AdvancedOptions::new().env(tamarack::MemoryEnv::new(1));
+    /// # let db = tamarack::Options::new().advanced(advanced).open("/prices")?;
+    /// db.put("maple", "12.50")?;
+    /// let mut batch = tamarack::Batch::new();
+    /// batch.put("elm", "7.20").delete_range("a"..).put("oak", "9.80");
+    /// db.write(&batch)?;
+    /// assert_eq!(db.first_key_value()?.map(|(key, _)| key), Some(b"oak".to_vec()));
+    /// assert_eq!(db.len()?, 1);
+    /// # Ok::<(), tamarack::Error>(())
+    /// ```
+    pub fn delete_range(&mut self, range: impl KeyBounds) -> &mut Self {
+        self.delete_keys(&range_within(&range))
+    }
+
+    /// Deletes all keys in a range.
+    pub(crate) fn delete_keys(&mut self, range: &KeyRange) -> &mut Self {
+        if let Some((from, to)) = deletable(range) {
+            self.push(EntryKind::RangeDelete, &from, &to);
+        }
+        self
     }
 
     /// Folds `operand` into the value of `key`: see [`Db::merge`](crate::Db::merge).
@@ -93,7 +122,7 @@ impl Batch {
         put_entry(&mut self.body, TreeId::DEFAULT, kind, key, value);
         self.entries = self.entries.checked_add(1).expect("a batch holds fewer than 2^32 writes");
         self.raw_bytes += raw_bytes(key.len(), value.len());
-        self.has_puts |= kind != EntryKind::Delete;
+        self.has_puts |= !matches!(kind, EntryKind::Delete | EntryKind::RangeDelete);
         self.longest_key_bytes = self.longest_key_bytes.max(key.len());
         self.longest_value_bytes = self.longest_value_bytes.max(value.len());
         self
@@ -118,16 +147,39 @@ impl<K: AsRef<[u8]>, V: AsRef<[u8]>> FromIterator<(K, V)> for Batch {
     }
 }
 
+/// The first key and the end, empty for none, of a range delete; `None` if it deletes nothing.
+pub fn deletable(range: &KeyRange) -> Option<(Key, Key)> {
+    if range.is_empty() {
+        return None;
+    }
+    let from = match &range.from {
+        Some(from) => fitting(from)?,
+        None => Key::from([]),
+    };
+    let to = range.to.as_ref().and_then(fitting);
+    let fitted = KeyRange { from: Some(from.clone()), to: to.clone() };
+    (!fitted.is_empty()).then(|| (from, to.unwrap_or_else(|| Key::from([]))))
+}
+
+/// The least bound that is no longer than a key may be and has the same keys below it; `None` if
+/// all keys are below.
+fn fitting(bound: &Key) -> Option<Key> {
+    match bound.get(..KEY_BYTES_MAX).filter(|_| bound.len() > KEY_BYTES_MAX) {
+        Some(longest) => KeyRange::with_prefix(longest).to,
+        None => Some(bound.clone()),
+    }
+}
+
 /// A write to be committed: one borrowed entry, so that a plain put allocates nothing, or a batch.
 #[derive(Clone, Copy, Debug)]
 pub enum Write<'a> {
-    /// One put, delete or merge operand.
+    /// One put, delete, range delete or merge operand.
     One {
         /// Its kind.
         kind: EntryKind,
         /// The key.
         key: &'a [u8],
-        /// The value or operand; empty for a delete.
+        /// The value or operand; empty for a delete; the end of a range delete, empty for none.
         value: &'a [u8],
     },
     /// All writes of a batch.
@@ -197,7 +249,7 @@ impl Write<'_> {
     /// Returns true if there is no put.
     pub fn only_deletes(&self) -> bool {
         match self {
-            Self::One { kind, .. } => *kind == EntryKind::Delete,
+            Self::One { kind, .. } => matches!(kind, EntryKind::Delete | EntryKind::RangeDelete),
             Self::Many(batch) => !batch.has_puts,
         }
     }
@@ -224,11 +276,17 @@ impl Write<'_> {
         }
     }
 
-    /// Calls `visit` with the key of each entry, in their order.
-    pub fn for_each_key(&self, mut visit: impl FnMut(&[u8])) {
+    /// Calls `visit` with the key of each entry, in their order; for a range delete with the first
+    /// key and the end, which is empty if there is none.
+    pub fn for_each_key(&self, mut visit: impl FnMut(&[u8], Option<&[u8]>)) {
+        let mut visit = |kind: EntryKind, key: &[u8], value: &[u8]| {
+            visit(key, (kind == EntryKind::RangeDelete).then_some(value));
+        };
         match self {
-            Self::One { key, .. } => visit(key),
-            Self::Many(batch) => batch.decoded(Sequence::ZERO).for_each(|entry| visit(entry.key)),
+            Self::One { kind, key, value } => visit(*kind, key, value),
+            Self::Many(batch) => {
+                batch.decoded(Sequence::ZERO).for_each(|entry| visit(entry.kind, entry.key, entry.value));
+            }
         }
     }
 

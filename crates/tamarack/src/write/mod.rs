@@ -1,6 +1,7 @@
 //! The write path: batches, and the commit queue that writes them to the WAL and the memtable.
 //!
-//! Knows neither reads nor flushes; they meet in [`crate::tree::state`].
+//! Knows neither reads, but for the bounds of ranges, nor flushes; they meet in
+//! [`crate::tree::state`].
 
 pub mod batch;
 pub mod commit;
@@ -9,7 +10,7 @@ pub mod reserve;
 pub mod throttle;
 pub mod window;
 
-pub use batch::{Batch, KEY_BYTES_MAX, Write};
+pub use batch::{Batch, KEY_BYTES_MAX, Write, deletable};
 pub use commit::{CommitQueue, CommitSettings, Durability};
 pub use interval::IntervalSync;
 pub use reserve::Reserve;

@@ -1,9 +1,10 @@
 //! [`CommitWindow`]: the keys of recent writes, against which transactions are validated.
 //!
-//! While transactions are active, each write that joins a commit group is noted here: its keys,
-//! with the group's **ticket**. Tickets count the groups in the order in which they form, which is
-//! the commit order. A transaction begins at a ticket up to which everything is visible in its
-//! snapshot. When it commits, a note with a larger ticket on a key that it has read is a conflict.
+//! While transactions are active, each write that joins a commit group is noted here: its keys, or
+//! the ranges that it deletes, with the group's **ticket**. Tickets count the groups in the order
+//! in which they form, which is the commit order. A transaction begins at a ticket up to which
+//! everything is visible in its snapshot. When it commits, a note with a larger ticket on a key
+//! that it has read is a conflict.
 //!
 //! ```text
 //!   groups, by ticket    4        5          6         7 (forming)
@@ -41,6 +42,7 @@
 
 use std::collections::VecDeque;
 
+use crate::format::key_range::KeyRange;
 use crate::memory::Charge;
 use crate::mistake::{self, Mistake};
 use crate::write::batch::Write;
@@ -52,6 +54,10 @@ pub trait ReadSet {
 
     /// Returns true if the transaction has looked `key` up, or scanned a range that contains it.
     fn contains(&self, key: &[u8]) -> bool;
+
+    /// Returns true if the transaction has looked up a key in `range`, or scanned a range that
+    /// overlaps it.
+    fn overlaps(&self, range: &KeyRange) -> bool;
 
     /// Describes how the transaction has read `key`, for an error.
     fn describe(&self, key: &[u8]) -> String;
@@ -75,6 +81,13 @@ pub enum WindowConflict {
     Written {
         /// The key.
         key: Box<[u8]>,
+        /// The ticket.
+        ticket: u64,
+    },
+    /// A range with keys that it has read was deleted, by the group with that ticket.
+    Deleted {
+        /// The range.
+        range: KeyRange,
         /// The ticket.
         ticket: u64,
     },
@@ -103,11 +116,32 @@ pub struct Validation<'a> {
     pub turns: usize,
 }
 
-/// A key that was written.
+/// A key that was written, or a range that was deleted.
 #[derive(Debug)]
 struct Note {
     ticket: u64,
+    /// The key; of a range the first key and the end.
     key: Box<[u8]>,
+    /// The length of the first key of a range.
+    range: Option<u32>,
+}
+
+impl Note {
+    fn of(ticket: u64, key: &[u8], end: Option<&[u8]>) -> Self {
+        let bytes = [key, end.unwrap_or_default()].concat();
+        Self { ticket, key: bytes.into(), range: end.map(|_| key.len() as u32) }
+    }
+
+    /// The conflict with a transaction that has read this, if it is one.
+    fn conflict(&self, reads: &dyn ReadSet) -> Option<WindowConflict> {
+        let ticket = self.ticket;
+        let Some(length) = self.range else {
+            return reads.contains(&self.key).then(|| WindowConflict::Written { key: self.key.clone(), ticket });
+        };
+        let (from, to) = self.key.split_at(length as usize);
+        let range = KeyRange::new(Some(from), (!to.is_empty()).then_some(to));
+        reads.overlaps(&range).then_some(WindowConflict::Deleted { range, ticket })
+    }
 }
 
 /// Notes that nobody needs, to be dropped once the lock of the queue is released.
@@ -216,15 +250,16 @@ impl CommitWindow {
     pub fn note(&mut self, ticket: u64, write: &Write<'_>) -> Forgotten {
         self.remove_unneeded();
         let mut bytes = 0;
-        write.for_each_key(|key| bytes += NOTE_BYTES + key.len());
+        write.for_each_key(|key, end| bytes += NOTE_BYTES + key.len() + end.map_or(0, <[u8]>::len));
         let forgotten = if bytes > self.bytes_max {
             self.forgotten = ticket;
             self.take_all()
         } else {
             let forgotten = self.drop_until_they_fit(bytes);
-            write.for_each_key(|key| {
-                self.key_bytes += key.len();
-                self.notes.push_back(Note { ticket, key: key.into() });
+            write.for_each_key(|key, end| {
+                let note = Note::of(ticket, key, end);
+                self.key_bytes += note.key.len();
+                self.notes.push_back(note);
             });
             forgotten
         };
@@ -265,8 +300,8 @@ impl CommitWindow {
             None => self.notes.partition_point(|note| note.ticket <= begun.ticket),
         };
         let to = self.notes.len().min(from.saturating_add(notes_max));
-        if let Some(note) = self.notes.range(from..to).find(|note| reads.contains(&note.key)) {
-            return Err(WindowConflict::Written { key: note.key.clone(), ticket: note.ticket });
+        if let Some(conflict) = self.notes.range(from..to).find_map(|note| note.conflict(reads)) {
+            return Err(conflict);
         }
         checked.0 = Some(self.removed + to as u64);
         Ok(to == self.notes.len())
@@ -304,7 +339,7 @@ impl CommitWindow {
     fn drop_until_they_fit(&mut self, bytes: usize) -> Forgotten {
         let (mut oldest, mut freed) = (0, 0);
         while self.bytes() + bytes - freed > self.bytes_max {
-            let Note { ticket, key } = &self.notes[oldest];
+            let Note { ticket, key, .. } = &self.notes[oldest];
             (self.forgotten, freed) = (*ticket, freed + NOTE_BYTES + key.len());
             oldest += 1;
         }

@@ -30,6 +30,8 @@ pub(crate) type ByEdit = BTreeMap<(Purpose, &'static str), u64>;
 pub(crate) enum Purpose {
     FlushIntoNewRun,
     FlushIntoActiveRun,
+    RangeDeleteFlushed,
+    RangeDeleteEnds,
     CompactionBegins,
     /// A handover that copied.
     CompactionAdvancesByTables,
@@ -60,6 +62,8 @@ pub(crate) const HANDOVERS: &[(Purpose, &[Step], u64)] = {
     ];
     &[
         (FlushIntoActiveRun, TABLES, 500),
+        (RangeDeleteFlushed, EDIT, 500),
+        (RangeDeleteEnds, EDIT, 500),
         (CompactionBegins, EDIT, 500),
         (CompactionAdvancesByTables, TABLES, 500),
         (CompactionAdvancesByMoves, EDIT, 500),
@@ -164,11 +168,13 @@ fn purposes(edit: &Edit) -> Vec<Purpose> {
         (ingests, Purpose::RunIsIngested),
         (flushes && !removes_runs && !ingests, Purpose::FlushIntoNewRun),
         (flushes && removes_runs, Purpose::FlushIntoActiveRun),
+        (has(|change| matches!(change, Change::RangesDeleted { .. })), Purpose::RangeDeleteFlushed),
+        (has(|change| matches!(change, Change::RangeDeletesEnded { .. })), Purpose::RangeDeleteEnds),
         (has(|change| matches!(change, Change::CompactionBegun { .. })), Purpose::CompactionBegins),
         (advances && adds_tables, Purpose::CompactionAdvancesByTables),
         (moves && !adds_tables, Purpose::CompactionAdvancesByMoves),
         (has(|change| matches!(change, Change::CompactionEnded { .. })), Purpose::CompactionEnds),
-        (!flushes && has(|change| matches!(change, Change::RunCut { .. })), Purpose::RangeIsMerged),
+        (adds_tables && !flushes && has(|change| matches!(change, Change::RunCut { .. })), Purpose::RangeIsMerged),
         (has(|change| matches!(change, Change::Relabelled { .. })), Purpose::Relabelled),
         (has(|change| matches!(change, Change::ShapeSet { .. })), Purpose::ShapeSet),
     ]

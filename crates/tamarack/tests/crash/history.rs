@@ -12,6 +12,7 @@
 //! onto that of the lost one, but other values.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use tamarack::{Batch, Db, Durability, Result};
@@ -25,6 +26,8 @@ pub(crate) type Entries = BTreeMap<Vec<u8>, Vec<u8>>;
 pub(crate) struct KeyChange {
     pub(crate) key: Vec<u8>,
     pub(crate) value: Option<Vec<u8>>,
+    /// The end of a range delete, which begins at the key.
+    pub(crate) to: Option<Vec<u8>>,
 }
 
 /// Writes that are committed together.
@@ -55,27 +58,40 @@ impl Commit {
     pub(crate) fn new(shape: impl IntoIterator<Item = (Vec<u8>, Option<usize>)>, salt: u64) -> Self {
         let random = Random::new(salt);
         let value = |bytes| (0..bytes).map(|_| random.next() as u8).collect();
-        let changes =
-            shape.into_iter().map(|(key, value_bytes)| KeyChange { key, value: value_bytes.map(value) }).collect();
+        let changes = shape
+            .into_iter()
+            .map(|(key, value_bytes)| KeyChange { key, value: value_bytes.map(value), to: None })
+            .collect();
         Self { changes }
+    }
+
+    /// The same after a range delete.
+    pub(crate) fn after_range_delete(mut self, range: Range<Vec<u8>>) -> Self {
+        self.changes.insert(0, KeyChange { key: range.start, value: None, to: Some(range.end) });
+        self
     }
 
     /// The same keys and lengths with other values.
     pub(crate) fn again(&self, salt: u64) -> Self {
-        Self::new(self.changes.iter().map(|change| (change.key.clone(), change.value.as_ref().map(Vec::len))), salt)
+        let shape = self.changes.iter().map(|change| (change.key.clone(), change.value.as_ref().map(Vec::len)));
+        let mut again = Self::new(shape, salt);
+        again.changes.iter_mut().zip(&self.changes).for_each(|(again, change)| again.to.clone_from(&change.to));
+        again
     }
 
     /// Writes it, in the plainest way that says what is wanted.
     pub(crate) fn write(&self, db: &Db, durability: Durability, default: Durability) -> Result<()> {
         match &self.changes[..] {
-            [KeyChange { key, value: Some(value) }] if durability == default => db.put(key, value),
-            [KeyChange { key, value: None }] if durability == default => db.delete(key),
+            [KeyChange { key, value: Some(value), .. }] if durability == default => db.put(key, value),
+            [KeyChange { key, to: Some(to), .. }] if durability == default => db.delete_range(&key[..]..&to[..]),
+            [KeyChange { key, .. }] if durability == default => db.delete(key),
             changes => {
                 let mut batch = Batch::new();
                 for change in changes {
-                    match &change.value {
-                        Some(value) => batch.put(&change.key, value),
-                        None => batch.delete(&change.key),
+                    match (&change.value, &change.to) {
+                        (Some(value), _) => batch.put(&change.key, value),
+                        (None, Some(to)) => batch.delete_range(&change.key[..]..&to[..]),
+                        (None, None) => batch.delete(&change.key),
                     };
                 }
                 if durability == default { db.write(&batch) } else { db.write_with(&batch, durability) }
@@ -86,7 +102,14 @@ impl Commit {
     /// Does to `state` what it does to a database, and returns by how much the digest changes.
     pub(crate) fn apply(&self, state: &mut Entries) -> u64 {
         let mut change = 0u64;
-        for KeyChange { key, value } in &self.changes {
+        for KeyChange { key, value, to } in &self.changes {
+            if let Some(to) = to {
+                for (key, value) in state.range(key.clone()..to.clone()) {
+                    change = change.wrapping_sub(digest(key, value));
+                }
+                state.retain(|other, _| other < key || to <= other);
+                continue;
+            }
             let before = match value {
                 Some(value) => {
                     change = change.wrapping_add(digest(key, value));

@@ -402,6 +402,32 @@ const SCRIPTED: &[(&str, Script)] = &[
         }
         a.settle();
     }),
+    // Range deletes: in the WAL alone, flushed and applied, and while compactions go on.
+    ("ranges are deleted", |a| {
+        a.keys = 30;
+        for _ in 0..6 {
+            a.write(4, Buffered).flush().delete_range(0, Sync).write(2, Buffered).delete_range(2, Buffered);
+            a.flush().write(2, Buffered).background(2).delete_range(1, TEN_MS).pass_ms(11);
+        }
+        a.delete_range(0, Buffered).die(DEFAULT()).delete_range(3, Buffered).power_cut(DEFAULT()).flush();
+    }),
+    ("ranges are deleted while runs are merged", |a| {
+        a.begin_with("custom:buffer 100; level 400 in 2 runs; level 9000 in 2 runs").keys = 40;
+        a.settings().table_bytes = 1;
+        for _ in 0..8 {
+            a.write(6, Buffered).background(3).delete_range(1, Buffered).background(2).write(2, Buffered).flush();
+            a.background(3).delete_range(0, Buffered).compact_range();
+        }
+        a.delete_range(2, Buffered).compact();
+    }),
+    ("ranges are deleted and ingested", |a| {
+        a.keys = 40;
+        for _ in 0..6 {
+            a.write(3, Buffered).ingest(9).delete_range(1, Buffered).ingest(5).delete_range(0, Buffered).checkpoint();
+            a.flush().background(2);
+        }
+        a.power_cut(DEFAULT()).delete_range(1, Sync).settle();
+    }),
 ];
 
 /// Policies that generated workloads choose from: trees of two to five levels with the memtables
@@ -483,5 +509,6 @@ fn generated(seed: u64) -> Workload {
             _ => author.write(1 + random.below(3) as usize, durability),
         };
     }
-    author.finish()
+    // Not drawn either.
+    if (seed / 16).is_multiple_of(3) { author.with_range_deletes(4).finish() } else { author.finish() }
 }

@@ -165,6 +165,23 @@ impl Author {
         self.workload
     }
 
+    /// The same with range deletes in the place of about so many eighths of its deletes of one key.
+    /// What else happens stays as it was.
+    pub(crate) fn with_range_deletes(mut self, eighths: u64) -> Self {
+        let (random, keys) = (Random::for_purpose(self.workload.seed, 0x2A4), self.keys);
+        for action in &mut self.workload.actions {
+            let Action::Write(commit, _) = action else { continue };
+            for change in commit.changes.iter_mut().filter(|change| change.value.is_none()) {
+                if random.eighths(eighths) {
+                    let from = random.below(keys);
+                    change.key = key(from);
+                    change.to = Some(key(from + 1 + random.below(keys)));
+                }
+            }
+        }
+        self
+    }
+
     /// A number below `bound`.
     pub(crate) fn draw(&self, bound: u64) -> u64 {
         self.random.below(bound)
@@ -207,6 +224,16 @@ impl Author {
     pub(crate) fn delete_all(&mut self, durability: Durability) -> &mut Self {
         let shape: Vec<_> = (0..self.keys).map(|number| (key(number), None)).collect();
         self.act(Action::Write(Commit::new(shape, 0), durability))
+    }
+
+    /// One commit that deletes about a third of the keys by a range delete, and changes so many
+    /// keys after that.
+    pub(crate) fn delete_range(&mut self, changes: usize, durability: Durability) -> &mut Self {
+        let from = self.draw(self.keys);
+        let range = key(from)..key(from + 1 + self.keys / 3);
+        let shape: Vec<_> = (0..changes).map(|_| (self.key(), self.value_bytes())).collect();
+        let salt = self.random.next();
+        self.act(Action::Write(Commit::new(shape, salt).after_range_delete(range), durability))
     }
 
     fn key(&self) -> Vec<u8> {

@@ -1,6 +1,6 @@
 //! The database under load: writers as fast as the device allows, on the simulator's clock
-//! (`pace`), and threads of the machine that check one another (`threads`, and with merge operands
-//! `counters`).
+//! (`pace`), and threads of the machine that check one another (`threads`, with merge operands
+//! `counters`, and with range deletes `replacements`).
 //!
 //! One of the two alone: `cargo test -p tamarack --test load threads::`.
 
@@ -8,4 +8,5 @@
 
 mod counters;
 mod pace;
+mod replacements;
 mod threads;

@@ -46,6 +46,9 @@ const LONG_PURPOSE: u64 = 16;
 /// Keeps apart the random numbers that choose operands.
 const OPERANDS_PURPOSE: u64 = 32;
 
+/// Keeps apart the random numbers that choose range deletes.
+const RANGE_DELETES_PURPOSE: u64 = 48;
+
 /// The number of histories, of seeds in a row, that meet every possible kind of operation under
 /// every named option set.
 pub(crate) fn histories_of_all_pairs(environment: Environment) -> u64 {
@@ -89,6 +92,7 @@ pub(crate) fn history(environment: Environment, seed: u64) -> History {
         generator.operations(&mut operations);
     }
     with_operands(&mut operations, environment, seed);
+    with_range_deletes(&mut operations, environment, seed);
     History { setup: Setup { environment, seed, options }, operations }
 }
 
@@ -102,6 +106,7 @@ pub(crate) fn long_history(environment: Environment, seed: u64) -> History {
         generator.operations(&mut operations);
     }
     with_operands(&mut operations, environment, seed);
+    with_range_deletes(&mut operations, environment, seed);
     History { setup: Setup { environment, seed, options }, operations }
 }
 
@@ -133,6 +138,66 @@ fn merge_some(operation: &mut Operation, random: &Random) {
         }
         Operation::Interrupt { operation, .. } => merge_some(operation, random),
         _ => {}
+    }
+}
+
+/// One of so many histories has range deletes in place of some of its deletes.
+const RANGE_DELETES_IN: u64 = 3;
+
+/// Makes range deletes of deletes, if the history of this seed is to have some: they begin where
+/// the delete was, and end at other keys that the history writes.
+fn with_range_deletes(operations: &mut [Operation], environment: Environment, seed: u64) {
+    let random = Random::for_purpose(seed, RANGE_DELETES_PURPOSE + environment as u64);
+    if random.below(RANGE_DELETES_IN) > 0 {
+        return;
+    }
+    let written = |operation: &Operation| match operation {
+        Operation::Write { writes, .. } => writes.iter().map(|write| write.key.clone()).collect(),
+        _ => Vec::new(),
+    };
+    let keys: Vec<_> = operations.iter().flat_map(written).collect();
+    let deletes = RangeDeletes { random: &random, keys, one_in: 1 + random.below(6) };
+    operations.iter_mut().for_each(|operation| deletes.make_some(operation));
+}
+
+struct RangeDeletes<'a> {
+    random: &'a Random,
+    /// Where they may end.
+    keys: Vec<Vec<u8>>,
+    /// One in so many deletes of a key becomes a range delete.
+    one_in: u64,
+}
+
+impl RangeDeletes<'_> {
+    fn make_some(&self, operation: &mut Operation) {
+        match operation {
+            Operation::Write { writes, .. } => {
+                let deletes = writes.iter_mut().filter(|write| write.change == Change::Delete);
+                deletes.for_each(|write| self.make_of(write));
+            }
+            Operation::Interrupt { operation, .. } => self.make_some(operation),
+            _ => {}
+        }
+    }
+
+    fn make_of(&self, write: &mut Write) {
+        if self.random.below(self.one_in) > 0 {
+            return;
+        }
+        let end = match self.random.below(10) {
+            0 => Vec::new(),
+            // All keys that begin with this one, if that can be said.
+            1 | 2 if write.key.last().is_some_and(|last| *last < 255) => {
+                let mut end = write.key.clone();
+                end.last_mut().into_iter().for_each(|last| *last += 1);
+                end
+            }
+            _ => self.keys[self.random.below(self.keys.len() as u64) as usize].clone(),
+        };
+        // A reversed range deletes nothing, which needs no more than a few.
+        let is_reversed = !end.is_empty() && end < write.key && self.random.below(8) > 0;
+        let (from, to) = if is_reversed { (end, write.key.clone()) } else { (write.key.clone(), end) };
+        *write = Write { key: from, change: Change::DeleteRange(to) };
     }
 }
 

@@ -5,7 +5,7 @@
 //! One table names them, says how often they are drawn, and where they are possible. An operand of
 //! a merge operator is written in place of a value, and counts as one.
 
-use crate::operation::{Change, Ending, Environment, Level, Operation, Range, Reader, Turn};
+use crate::operation::{Ending, Environment, Level, Operation, Range, Reader, Turn};
 
 macro_rules! kinds {
     ($($(#[$about:meta])* $kind:ident $name:literal $weight:literal $needs:ident,)*) => {
@@ -139,7 +139,7 @@ impl Operation {
         let at = |reader: &Reader, now, at| if *reader == Reader::Now { now } else { at };
         match self {
             Self::Write { writes, level } => match (level, &writes[..]) {
-                (Level::Usual, [write]) if write.change != Change::Delete => Kind::Put,
+                (Level::Usual, [write]) if !write.change.deletes() => Kind::Put,
                 (Level::Usual, [_]) => Kind::Delete,
                 (Level::Usual, _) => Kind::Write,
                 (Level::Buffered, _) => Kind::WriteBuffered,

@@ -20,7 +20,8 @@
 //! other. One operation, `transfer`, compares two databases with different options directly.
 //!
 //! One history of four has operands of a merge operator instead of half of its puts. Its databases
-//! are opened with the operator; the model appends each operand at once.
+//! are opened with the operator; the model appends each operand at once. One history of three has
+//! range deletes instead of some of its deletes.
 //!
 //! # Short and long histories
 //!
@@ -93,6 +94,7 @@ fn simulator() {
     assert_met(coverage.checkpoints, "checkpoints were made", &coverage);
     assert_met(coverage.looks, "databases were looked at", &coverage);
     assert_met(coverage.operands, "operands were merged", &coverage);
+    assert_met(coverage.range_deletes, "ranges were deleted", &coverage);
 }
 
 #[test]
@@ -101,6 +103,7 @@ fn faulty() {
     assert_met(coverage.errors, "operations failed", &coverage);
     assert_met(coverage.stops, "databases stopped writing", &coverage);
     assert_met(coverage.operands, "operands were merged", &coverage);
+    assert_met(coverage.range_deletes, "ranges were deleted", &coverage);
     assert_met(coverage.recovered_less, "unsynced writes were lost", &coverage);
     assert_met(coverage.recovered_more, "failed or interrupted writes were kept", &coverage);
 }

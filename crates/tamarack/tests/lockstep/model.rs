@@ -202,14 +202,19 @@ impl Model {
 fn apply(state: &mut KeyValues, writes: &[Write]) {
     for write in writes {
         match &write.change {
-            Change::Put(value) => state.insert(write.key.as_slice().into(), value.as_slice().into()),
-            Change::Delete => state.remove(write.key.as_slice()),
+            Change::Put(value) => drop(state.insert(write.key.as_slice().into(), value.as_slice().into())),
+            Change::Delete => drop(state.remove(write.key.as_slice())),
             Change::Merge(operand) => {
                 let existing = state.get(write.key.as_slice()).map_or(&[][..], |value| value);
                 let value = [existing, operand].concat();
-                state.insert(write.key.as_slice().into(), value.into())
+                state.insert(write.key.as_slice().into(), value.into());
             }
-        };
+            Change::DeleteRange(_) => {
+                let (start, end) = write.range().expect("it deletes a range");
+                let deleted = pairs(state, &Range::Bounds(start, end));
+                deleted.iter().for_each(|(key, _)| drop(state.remove(key)));
+            }
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! setup environment=faulty seed=7 memtable=200 block=64 threads=2 policy=tiering:T=3
-//! write usual put "a" "v1" delete "" merge "b" "v2"
+//! write usual put "a" "v1" delete "" merge "b" "v2" delete-range "c" "d"
 //! snapshot 1
 //! policy custom:buffer 100; level 400 in 2 runs
 //! fault sync-drops-pages 2
@@ -180,6 +180,27 @@ pub(crate) enum Change {
     Delete,
     /// An operand of the merge operator, which appends it.
     Merge(Vec<u8>),
+    /// A range delete from the key to this one, without it; to the end of all keys if it is empty.
+    DeleteRange(Vec<u8>),
+}
+
+/// The bounds of a range of keys.
+pub(crate) type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
+impl Write {
+    /// The bounds of a range delete.
+    pub(crate) fn range(&self) -> Option<Bounds> {
+        let Change::DeleteRange(to) = &self.change else { return None };
+        let end = if to.is_empty() { Bound::Unbounded } else { Bound::Excluded(to.clone()) };
+        Some((Bound::Included(self.key.clone()), end))
+    }
+}
+
+impl Change {
+    /// Returns true if it only takes away.
+    pub(crate) fn deletes(&self) -> bool {
+        matches!(self, Self::Delete | Self::DeleteRange(_))
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -338,6 +359,7 @@ fn fmt_writes(f: &mut fmt::Formatter<'_>, writes: &[Write]) -> fmt::Result {
         Change::Put(value) => write!(f, " put {} {}", Quoted(&write.key), Quoted(value)),
         Change::Delete => write!(f, " delete {}", Quoted(&write.key)),
         Change::Merge(operand) => write!(f, " merge {} {}", Quoted(&write.key), Quoted(operand)),
+        Change::DeleteRange(to) => write!(f, " delete-range {} {}", Quoted(&write.key), Quoted(to)),
     })
 }
 
@@ -546,6 +568,7 @@ impl<'a> Words<'a> {
                 "put" => Write { key: self.bytes()?, change: Change::Put(self.bytes()?) },
                 "delete" => Write { key: self.bytes()?, change: Change::Delete },
                 "merge" => Write { key: self.bytes()?, change: Change::Merge(self.bytes()?) },
+                "delete-range" => Write { key: self.bytes()?, change: Change::DeleteRange(self.bytes()?) },
                 _ => return None,
             });
         }

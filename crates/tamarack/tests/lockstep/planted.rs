@@ -128,6 +128,12 @@ fn a_lost_operand_is_noticed() {
 
 #[cfg(debug_assertions)]
 #[test]
+fn a_range_delete_that_ends_early_is_noticed() {
+    is_noticed_in_compactions(Mistake::RangeDeleteEndedEarly);
+}
+
+#[cfg(debug_assertions)]
+#[test]
 fn operands_that_are_merged_under_a_snapshot_are_noticed() {
     is_noticed_in_compactions(Mistake::OperandUnderSnapshot);
 }

@@ -245,7 +245,9 @@ impl<'a> LockstepRun<'a> {
             Ok(()) if self.model.stopped => Err("a write was acknowledged after writing had ended".to_owned()),
             Ok(()) => {
                 let is_operand = |write: &&Write| matches!(write.change, Change::Merge(_));
+                let is_range_delete = |write: &&Write| matches!(write.change, Change::DeleteRange(_));
                 self.coverage.operands += writes.iter().filter(is_operand).count() as u64;
+                self.coverage.range_deletes += writes.iter().filter(is_range_delete).count() as u64;
                 let level = self.world.durability(level);
                 self.model.acknowledge(writes, level, self.world.now());
                 Ok(())

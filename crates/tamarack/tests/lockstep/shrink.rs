@@ -238,6 +238,10 @@ fn simpler_writes(write: &Write) -> Vec<Write> {
     match &write.change {
         Change::Put(value) if value.len() > 8 => found.push(changed(Change::Put(value[..value.len() / 2].to_vec()))),
         Change::Merge(operand) => found.push(changed(Change::Put(operand.clone()))),
+        Change::DeleteRange(to) => {
+            found.push(changed(Change::Delete));
+            found.extend(simpler_key(to).map(|to| changed(Change::DeleteRange(to))));
+        }
         Change::Put(_) | Change::Delete => {}
     }
     found

@@ -370,7 +370,7 @@ impl World {
             }
             Some(Sabotage::SwallowedError) => self.commit(writes, level).or(Ok(())),
             Some(Sabotage::ResurrectedDelete) if self.flushed => {
-                let puts: Vec<_> = writes.iter().filter(|write| write.change != Change::Delete).cloned().collect();
+                let puts: Vec<_> = writes.iter().filter(|write| !write.change.deletes()).cloned().collect();
                 self.commit(&puts, level)
             }
             _ => self.commit(writes, level),
@@ -378,11 +378,12 @@ impl World {
     }
 
     fn commit(&self, writes: &[Write], level: Level) -> Result<()> {
-        if let ([Write { key, change }], Level::Usual) = (writes, level) {
+        if let ([write @ Write { key, change }], Level::Usual) = (writes, level) {
             return match change {
                 Change::Put(value) => self.db().put(key, value),
                 Change::Delete => self.db().delete(key),
                 Change::Merge(operand) => self.db().merge(key, operand),
+                Change::DeleteRange(_) => self.db().delete_range(write.range().expect("it deletes a range")),
             };
         }
         let mut batch = Batch::new();
@@ -391,6 +392,7 @@ impl World {
                 Change::Put(value) => batch.put(&write.key, value),
                 Change::Delete => batch.delete(&write.key),
                 Change::Merge(operand) => batch.merge(&write.key, operand),
+                Change::DeleteRange(_) => batch.delete_range(write.range().expect("it deletes a range")),
             };
         }
         if level == Level::Usual { self.db().write(&batch) } else { self.db().write_with(&batch, durability(level)) }

@@ -25,6 +25,7 @@
 //! * `database`: the whole: readers and snapshots against rotation, flushes and compactions; two
 //!   workers on one compaction; stalls; closing and dropping.
 //! * `operands`: operands of a merge operator against flushes and compactions that fold them.
+//! * `range_deletes`: range deletes against flushes and compactions that apply them.
 //! * `transactions`: two transactions and a writer, and an ingest.
 //!
 //! `watched` has the files: in memory, with a memory of what was synced and with failures to order.
@@ -32,6 +33,7 @@
 mod commits;
 mod database;
 mod operands;
+mod range_deletes;
 mod transactions;
 mod wal;
 mod watched;

@@ -18,7 +18,8 @@ use tamarack_format::meta::{EditNumber, TableId, TableMeta, TreeId};
 use tamarack_format::properties::{IngestPart, Properties, Special};
 use tamarack_format::record::{FILE_HEADER_BYTES, FileHeader, Position, RecordBuffer, record_at};
 
-/// One change of each kind, in the order of their tags, with different values in all fields.
+/// One change of each kind, in the order of their tags, with different values in all fields; then
+/// those with fields that a kind of change has got since.
 fn changes() -> Vec<(&'static str, Change)> {
     let tree = TreeId::DEFAULT;
     let slices = vec![
@@ -44,6 +45,7 @@ fn changes() -> Vec<(&'static str, Change)> {
             filter_kind: 1,
             filter_bits: 10_000,
             compression: Compression::Zstd { level: -3 },
+            range_deletes_applied: Sequence::ZERO,
             special: Some(Box::new(Special {
                 merge_operands: 1,
                 range_deletes: 2,
@@ -56,6 +58,8 @@ fn changes() -> Vec<(&'static str, Change)> {
             })),
         },
     };
+    let mut applied = meta.clone();
+    applied.properties.range_deletes_applied = Sequence(4711);
     vec![
         ("database", Change::Database { id: 0xFEDC_BA98_7654_3210 }),
         ("ids used", Change::IdsUsed { tables: 301, runs: 5, compactions: 2 }),
@@ -94,6 +98,18 @@ fn changes() -> Vec<(&'static str, Change)> {
         ("tree named", Change::TreeNamed { tree: TreeId(1), name: "prices".into() }),
         ("tree dropped", Change::TreeDropped { tree: TreeId(1) }),
         ("merge operator set", Change::MergeOperatorSet { tree, name: "add".into() }),
+        (
+            "ranges deleted",
+            Change::RangesDeleted {
+                tree,
+                ranges: vec![
+                    (KeyRange::new(Some(b"fig"), Some(b"plum")), Sequence(300)),
+                    (KeyRange::new(Some(b""), None), Sequence(301)),
+                ],
+            },
+        ),
+        ("range deletes ended", Change::RangeDeletesEnded { tree, sequences: vec![Sequence(300), Sequence(7)] }),
+        ("table added after range deletes", Change::TableAdded { tree, meta: Arc::new(applied) }),
     ]
 }
 
@@ -137,10 +153,8 @@ fn every_kind_of_change_has_its_bytes() {
             assert!(matches!(Edit::decode(&bytes[..cut]), Err(EditError::Malformed(_))), "{name}, cut at {cut}");
         }
     }
-    let tags: Vec<u8> = changes()
-        .into_iter()
-        .map(|(_, change)| Edit { number: EditNumber(0), changes: vec![change] }.encode()[1])
-        .collect();
+    let tag = |change| Edit { number: EditNumber(0), changes: vec![change] }.encode()[1];
+    let tags: Vec<u8> = changes().into_iter().map(|(_, change)| tag(change)).take(Change::TAG_LAST.into()).collect();
     assert_eq!(tags, (1..=Change::TAG_LAST).collect::<Vec<_>>(), "one for each tag");
     for unknown in [0, Change::TAG_LAST + 1, 127] {
         assert_eq!(Edit::decode(&[0, unknown, 0]), Err(EditError::UnknownChange(unknown)));

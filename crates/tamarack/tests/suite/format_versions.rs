@@ -45,11 +45,9 @@ fn a_database_of_version_1_is_refused_and_untouched() {
 /// nothing of it is lost.
 #[test]
 fn kinds_that_are_not_served_are_refused_by_name() {
-    for (kind, name) in [
-        (EntryKind::RangeDelete, "range tombstones"),
-        (EntryKind::ValuePointer, "values that stand elsewhere"),
-        (EntryKind::ExpiringPut, "puts that expire"),
-    ] {
+    for (kind, name) in
+        [(EntryKind::ValuePointer, "values that stand elsewhere"), (EntryKind::ExpiringPut, "puts that expire")]
+    {
         let (env, dir) = (MemoryEnv::new(0), Path::new("/db"));
         let db = options(&env).open(dir).expect("an empty environment");
         db.put("a", "1").expect("memory");

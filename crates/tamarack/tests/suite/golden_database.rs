@@ -1,23 +1,25 @@
 //! Whole databases of format version 2, which every later program opens: stored bytes, not bytes
 //! that the code under test has just written.
 //!
-//! `golden/v2/database` holds what [`make`] left: runs whose tables have each kind of filter or
-//! none, with and without digests, compressed and not; versions of keys that snapshots needed,
-//! tombstones, an ingested run, slices of tables that are cut, a compaction that was interrupted
-//! after its first handover, a keyspace name, merge operands; a WAL with single writes and batches;
-//! and a manifest with every kind of change. `golden/v2/database.txt` lists the entries that it
-//! must answer with.
+//! `golden/v2/database` holds runs whose tables have each kind of filter or none, with and without
+//! digests, compressed and not; versions of keys that snapshots needed, tombstones, an ingested
+//! run, slices of tables that are cut, a compaction that was interrupted after its first handover,
+//! a keyspace name, merge operands; a WAL with single writes and batches; and a manifest with every
+//! kind of change that programs without range deletes know. No program makes it any more.
 //!
-//! These files are made once for each version of the format, and stay when the next one comes.
-//! Before version 2 is released:
+//! `golden/v2/range_deletes` holds what [`make`] left: all that, range deletes in the WAL and in
+//! the manifest, and tables that they were applied to. `database.txt` and `range_deletes.txt` list
+//! the entries that each must answer with.
+//!
+//! What the engine learns to write besides gets a database of its own, beside these. Until then,
 //!
 //! ```text
 //! TAMARACK_REWRITE=golden_database cargo test -p tamarack --test suite golden_database::make
 //! ```
 //!
-//! makes them anew. Nothing else writes them, not even `TAMARACK_REWRITE=1`: a change of what the
-//! engine happens to write (where a run is cut, when it is compacted) does not replace what an
-//! older program did write.
+//! makes the last one anew, which is for a database that no commit has yet. Nothing else writes
+//! them, not even `TAMARACK_REWRITE=1`: a change of what the engine happens to write (where a run
+//! is cut, when it is compacted) does not replace what an older program did write.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -49,9 +51,50 @@ fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v2").join(name)
 }
 
-/// The stored files, by name.
-fn stored() -> BTreeMap<FileName, Vec<u8>> {
-    named(read_dir(&*OsEnv::new(), &golden("database")))
+/// A database that is stored, and what it has.
+struct Golden {
+    /// The name of its directory.
+    name: &'static str,
+    /// The manifest has each kind of change up to this tag.
+    last_change: u8,
+    /// The kinds of entries in its WAL.
+    kinds: &'static [EntryKind],
+    has_range_deletes: bool,
+}
+
+/// As programs left it that knew no range deletes.
+const FIRST: Golden = Golden {
+    name: "database",
+    last_change: 21,
+    kinds: &[EntryKind::Put, EntryKind::Delete, EntryKind::Merge],
+    has_range_deletes: false,
+};
+
+/// As [`make`] leaves it. What follows range deletes is not served by this version: see
+/// `format_versions`.
+const LATEST: Golden = Golden {
+    name: "range_deletes",
+    last_change: Change::TAG_LAST,
+    kinds: &[EntryKind::Put, EntryKind::Delete, EntryKind::Merge, EntryKind::RangeDelete],
+    has_range_deletes: true,
+};
+
+impl Golden {
+    /// The stored files, by name.
+    fn files(&self) -> BTreeMap<FileName, Vec<u8>> {
+        named(read_dir(&*OsEnv::new(), &golden(self.name)))
+    }
+
+    /// The entries that are stored beside the database.
+    fn entries(&self) -> Model {
+        let file = read_file(&*OsEnv::new(), &golden(&format!("{}.txt", self.name)));
+        let text = String::from_utf8(file).expect("text");
+        let entries = text.lines().filter(|line| !line.starts_with('#')).map(|line| {
+            let (key, value) = line.split_once(" = ").unwrap_or_else(|| panic!("`{line}` is no entry"));
+            (key.as_bytes().to_vec(), value.as_bytes().to_vec())
+        });
+        entries.collect()
+    }
 }
 
 fn named(files: BTreeMap<String, Vec<u8>>) -> BTreeMap<FileName, Vec<u8>> {
@@ -64,16 +107,6 @@ fn copy(files: &BTreeMap<FileName, Vec<u8>>) -> Arc<dyn Env> {
     env.create_dir(Path::new(DIR), STEP).expect("an empty environment");
     files.iter().for_each(|(name, bytes)| write_file(&*env, &name.path(Path::new(DIR)), bytes));
     env
-}
-
-/// The entries that are stored beside the database.
-fn stored_entries() -> Model {
-    let text = String::from_utf8(read_file(&*OsEnv::new(), &golden("database.txt"))).expect("text");
-    let entries = text.lines().filter(|line| !line.starts_with('#')).map(|line| {
-        let (key, value) = line.split_once(" = ").unwrap_or_else(|| panic!("`{line}` is no entry"));
-        (key.as_bytes().to_vec(), value.as_bytes().to_vec())
-    });
-    entries.collect()
 }
 
 fn check(db: &Db, model: &Model) -> Result<()> {
@@ -92,7 +125,16 @@ fn check(db: &Db, model: &Model) -> Result<()> {
 /// compacted, and opened again.
 #[test]
 fn a_database_of_version_2_opens_for_ever() -> Result<()> {
-    let (files, mut model) = (stored(), stored_entries());
+    opens_for_ever(&FIRST)
+}
+
+#[test]
+fn a_database_with_range_deletes_opens_for_ever() -> Result<()> {
+    opens_for_ever(&LATEST)
+}
+
+fn opens_for_ever(golden: &Golden) -> Result<()> {
+    let (files, mut model) = (golden.files(), golden.entries());
     assert!(model.len() > 100, "{} entries", model.len());
     let env = copy(&files);
     let options = || Options::new().advanced(AdvancedOptions::new().env(env.clone()));
@@ -109,6 +151,10 @@ fn a_database_of_version_2_opens_for_ever() -> Result<()> {
         model.insert(key(number).into(), b"written by a later program".to_vec());
         db.delete(key(number + 1))?;
         model.remove(key(number + 1).as_bytes());
+    }
+    // Across tables and entries that older programs wrote.
+    for keys in [20..60, 95..105, 215..350] {
+        delete_range(&db, &mut model, keys)?;
     }
     check(&db, &model)?;
     db.flush()?;
@@ -204,14 +250,16 @@ impl Kinds {
 /// write besides needs a place in it, or a database of its own.
 #[test]
 fn every_kind_is_stored() {
-    check_kinds(&stored());
+    for golden in [FIRST, LATEST] {
+        check_kinds(&golden, &golden.files());
+    }
 }
 
-fn check_kinds(files: &BTreeMap<FileName, Vec<u8>>) {
+fn check_kinds(golden: &Golden, files: &BTreeMap<FileName, Vec<u8>>) {
     let bytes: usize = files.values().map(Vec::len).sum();
     assert!(bytes < 100_000, "{bytes} bytes");
     let kinds = Kinds::of(files);
-    assert_eq!(kinds.changes, (1..=Change::TAG_LAST).collect::<BTreeSet<_>>(), "the manifest has each kind of change");
+    assert_eq!(kinds.changes, (1..=golden.last_change).collect(), "the manifest has each kind of change");
     assert!(kinds.marks > 3, "{} marks", kinds.marks);
     assert!(kinds.is_compaction_in_progress(), "no compaction is in progress");
     for filter in 0..=3 {
@@ -228,9 +276,9 @@ fn check_kinds(files: &BTreeMap<FileName, Vec<u8>>) {
     let ingested = kinds.tables_with(|meta| meta.sequence_base > Sequence::ZERO);
     assert!(ingested > 0, "no table has a sequence base");
     assert!(kinds.tables_with(|meta| meta.merge_operands() > 0) > 0, "no table has merge operands");
-    // What follows merge operands is not served by this version: see `format_versions`.
-    let served = [EntryKind::Put, EntryKind::Delete, EntryKind::Merge].map(|kind| kind as u8);
-    assert_eq!(kinds.entries, BTreeSet::from(served));
+    let applied = kinds.tables_with(|meta| meta.range_deletes_applied > Sequence::ZERO);
+    assert_eq!(applied > 0, golden.has_range_deletes, "{applied} tables say that range deletes were applied to them");
+    assert_eq!(kinds.entries, golden.kinds.iter().map(|kind| *kind as u8).collect());
     assert!(kinds.batches > 0, "the WAL has a batch");
 }
 
@@ -239,6 +287,13 @@ const KEYS: u32 = 400;
 
 fn key(number: u32) -> String {
     format!("key {number:04}")
+}
+
+fn delete_range(db: &Db, model: &mut Model, keys: std::ops::Range<u32>) -> Result<()> {
+    let range = key(keys.start)..key(keys.end);
+    db.delete_range(range.clone())?;
+    model.retain(|key, _| !(range.start.as_bytes()..range.end.as_bytes()).contains(&&key[..]));
+    Ok(())
 }
 
 /// A database as it is made, beside what it must answer with.
@@ -339,6 +394,13 @@ fn make() -> Result<Making> {
     making.merge(&db, 222..240, 4)?;
     making.merge(&db, 300..330, 3)?;
     db.flush()?;
+    // A range delete that the manifest has until a snapshot is dropped.
+    let snapshot = db.snapshot();
+    delete_range(&db, &mut making.model, 131..140)?;
+    making.put(&db, 134..140, 2, "after the range delete")?;
+    db.flush()?;
+    drop(snapshot);
+    db.wait_for_compactions()?;
     // A part of the keys is compacted, which cuts tables.
     db.compact_range(key(100)..key(130))?;
     // A compaction into another level is interrupted after a handover.
@@ -368,6 +430,7 @@ fn make() -> Result<Making> {
     making.put(&db, 0..400, 40, "in the WAL")?;
     making.delete(&db, 1..400, 80)?;
     making.merge(&db, 303..400, 30)?;
+    delete_range(&db, &mut making.model, 141..145)?;
     let mut batch = Batch::new();
     for number in [3, 103, 203] {
         batch.put(key(number), "in a batch");
@@ -386,22 +449,22 @@ fn make() -> Result<Making> {
 fn make_the_database() -> Result<()> {
     let making = make()?;
     let files = files_of(&making.env);
-    check_kinds(&files);
+    check_kinds(&LATEST, &files);
     let env = copy(&files);
     let db = Options::new().advanced(AdvancedOptions::new().env(env)).open_read_only(DIR)?;
     check(&db, &making.model)?;
     if std::env::var_os("TAMARACK_REWRITE").is_none_or(|which| which != "golden_database") {
         return Ok(());
     }
-    let (os, dir) = (OsEnv::new(), golden("database"));
-    for name in stored().keys() {
+    let (os, dir) = (OsEnv::new(), golden(LATEST.name));
+    for name in LATEST.files().keys() {
         os.remove(&name.path(&dir), STEP).expect("it was read");
     }
     files.iter().for_each(|(name, bytes)| write_file(&*os, &name.path(&dir), bytes));
-    let mut text = String::from("# The entries of the database in `database`, key = value.\n");
+    let mut text = format!("# The entries of the database in `{}`, key = value.\n", LATEST.name);
     for (key, value) in &making.model {
         writeln!(text, "{} = {}", String::from_utf8_lossy(key), String::from_utf8_lossy(value)).expect("memory");
     }
-    write_file(&*os, &golden("database.txt"), text.as_bytes());
+    write_file(&*os, &golden(&format!("{}.txt", LATEST.name)), text.as_bytes());
     Ok(())
 }

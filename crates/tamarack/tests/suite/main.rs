@@ -43,6 +43,8 @@ mod model;
 mod observed;
 mod openmetrics;
 mod operands;
+mod range_deletes;
+mod range_deletes_applied;
 mod rates;
 mod read_only;
 mod reads;

@@ -55,6 +55,8 @@ fn kind(change: &Change) -> &'static str {
         Change::WalDurable { .. } => "WAL durable",
         Change::AgesMixed { .. } => "ages mixed",
         Change::MergeOperatorSet { .. } => "merge operator set",
+        Change::RangesDeleted { .. } => "ranges deleted",
+        Change::RangeDeletesEnded { .. } => "range deletes ended",
     }
 }
 
@@ -91,6 +93,14 @@ pub(super) fn words(change: &Change) -> String {
         Change::WalDurable { position } => format!("WAL durable up to position {position}"),
         Change::AgesMixed { .. } => "ages of tables mixed".to_owned(),
         Change::MergeOperatorSet { name, .. } => format!("merge operator {name:?}"),
+        Change::RangesDeleted { ranges, .. } => {
+            let deleted = ranges.iter().map(|(range, sequence)| format!("{} at sequence {}", keys(range), sequence.0));
+            format!("ranges deleted: {}", deleted.collect::<Vec<_>>().join(", "))
+        }
+        Change::RangeDeletesEnded { sequences, .. } => {
+            let ended = sequences.iter().map(|sequence| sequence.0.to_string());
+            format!("range deletes ended: those of sequences {}", ended.collect::<Vec<_>>().join(", "))
+        }
     }
 }
 

@@ -14,8 +14,8 @@ fn entry(name: u64) -> CachedEntry {
     CachedEntry::new(name, &entry, Sequence(1))
 }
 
-/// An entry that stays is looked up while the entries of its home are divided, and others come and
-/// go there.
+/// An entry that stays is listed and looked up while the entries of its home are divided, and
+/// others come and go there.
 fn looked_up_while_the_table_grows() {
     // All have home 0 until the table is divided, and home 1 then.
     let names = [1, 3, 5];
@@ -30,7 +30,9 @@ fn looked_up_while_the_table_grows() {
             table.insert(&mut writer, entry(9));
         })
     };
+    let named = table.names_of(|_| true);
     for name in [1, 5] {
+        assert!(named.contains(&name), "entry {name} is not among {named:?}");
         assert!(table.has(name), "entry {name} is not found");
     }
     changing.join().expect("it does not panic");

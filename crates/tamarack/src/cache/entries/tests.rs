@@ -65,6 +65,11 @@ fn the_table_is_a_map() {
             assert_eq!(writer.entries, model.len() as u64);
         }
         assert!(model.keys().all(|&name| table.has(name)));
+        let mut named = table.names_of(|entry| entry.name() % 2 == 0);
+        named.sort_unstable();
+        let mut even: Vec<u64> = model.keys().copied().filter(|name| name % 2 == 0).collect();
+        even.sort_unstable();
+        assert_eq!(named, even, "seed {seed}");
         assert!(model.keys().all(|&name| table.remove(&mut writer, name).is_some()));
         assert_eq!((writer.entries, writer.empty.len() as u32), (0, writer.further), "all buckets were given back");
     }
@@ -147,6 +152,8 @@ fn what_stays_is_always_found() {
                         assert!(found.read().name() == name && value >= *last, "{value} after {last}");
                         *last = value;
                     }
+                    let named = table.names_of(|entry| staying.contains(&entry.name()));
+                    assert!(staying.iter().all(|name| named.contains(name)), "{named:?} of {staying:?}");
                 }
             });
         }

@@ -353,6 +353,7 @@ impl Scheduler {
             ),
             cut: self.tree_filter.epoch().is_some(),
             operands: self.tree.merging.can_fold(),
+            deleted_at: self.database.sequences.readable()[0],
         };
         let pieces = inputs.pieces(ranges, self.settings.threads, table_bytes, copies)?;
         assert!(!pieces.is_empty(), "a job has something to do: {task:?} in {ranges:?}");

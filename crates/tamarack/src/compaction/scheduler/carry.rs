@@ -16,10 +16,12 @@ use crate::compaction::schedule::{Ingestion, Schedule};
 use crate::compaction::task::Task;
 use crate::compaction::tree_filter::Unit;
 use crate::database::Activity;
+use crate::entry::Sequence;
 use crate::error::{Error, Result};
 use crate::events::Event;
 use crate::format::edit::{Change, KeyRange, RunId, SliceSpec};
 use crate::format::meta::{EditNumber, TableMeta};
+use crate::memtable::Memtable;
 use crate::mistake::{self, Mistake};
 
 /// Delay after which a worker that skipped a job looks again: about the duration of a step.
@@ -266,10 +268,10 @@ impl Scheduler {
 
     /// Ends a part of a flush, and the flush if it was the last one.
     fn end_flush_part(&self, mut part: JobPart) {
-        let lists = part.take_lists();
+        let (lists, readable) = (part.take_lists(), part.readable());
         let output = part.close().unwrap_or_else(|| self.output_context.output(part.table_bytes, part.filter));
         let (from, moved) = (part.range.from.take(), std::mem::take(&mut part.moved));
-        let piece = FinishedPiece { from, moved, output, lists };
+        let piece = FinishedPiece { from, moved, output, lists, readable };
         let is_last = {
             let mut schedule = self.schedule.lock();
             let job = schedule.jobs.get(part.job);
@@ -336,6 +338,7 @@ impl Scheduler {
         }
         let version = self.manifest.version();
         changes.extend(edits::installed(self.tree.of(&version), *input, run, slices));
+        changes.extend(self.flushed_range_deletes(job, &immutable.memtable));
         changes.push(Change::FlushedThrough { tree: self.tree.id(), sequence: immutable.last });
         changes.push(Change::WalDurable { position: self.wal.durable_after(immutable.last).0 });
         let edit = self.install(changes)?.edit_number();
@@ -353,6 +356,20 @@ impl Scheduler {
         self.counters.level_bytes.add(1, raw_bytes(&tables));
         tracing::debug!(through = immutable.last.0, "flush finished");
         Ok(edit)
+    }
+
+    /// Returns the change that adds the range deletes of a flushed memtable to the version.
+    fn flushed_range_deletes(&self, job: &Job, memtable: &Memtable) -> Option<Change> {
+        if !memtable.has_range_tombstones() {
+            return None;
+        }
+        let mut readable: Vec<Sequence> = job.done.iter().flat_map(|piece| piece.readable.iter().copied()).collect();
+        readable.extend(self.database.sequences.readable());
+        readable.sort_unstable();
+        readable.dedup();
+        let deletes = memtable.range_tombstones().coalesced(&readable);
+        let ranges = deletes.into_iter().map(|delete| (delete.range, delete.sequence)).collect();
+        Some(Change::RangesDeleted { tree: self.tree.id(), ranges })
     }
 
     /// Notes that a part has handed over what it copied.

@@ -50,6 +50,7 @@ mod begin;
 mod carry;
 mod ingest;
 mod part_space;
+mod range_deletes;
 mod reshape;
 
 use std::sync::{Arc, OnceLock};
@@ -147,6 +148,10 @@ pub struct Scheduler {
     flush_retry: Retry,
     /// Of compactions that could not begin.
     compaction_retry: Retry,
+    /// The version and the oldest readable sequence of the last attempt to apply range deletes.
+    range_deletes_tried: [AtomicU64; 2],
+    /// Time of the next one after one that has failed, in nanoseconds on the environment's clock.
+    range_deletes_from_ns: AtomicU64,
     /// Time of the next attempt to remove tables, in nanoseconds on the environment's clock.
     removals_from_ns: AtomicU64,
     workers: OnceLock<Arc<dyn Worker>>,
@@ -178,6 +183,7 @@ pub struct SchedulerParts {
 
 impl Work for Scheduler {
     fn step(&self) -> Progress {
+        let range_deletes = self.apply_range_deletes();
         let removals = self.remove_garbage();
         // Read before and after deciding: a pause that ends in between would be slept through
         // otherwise.
@@ -196,14 +202,19 @@ impl Work for Scheduler {
         match part {
             Some(part) => self.work(part),
             None => {
+                if !self.range_deletes_are_tried() && !self.is_paused() {
+                    // What was begun has changed the version.
+                    return Progress::More;
+                }
                 let was_low = self.reserve.is_low();
                 let space = self.reserve.look_again();
                 if was_low && space.is_none() {
                     // What was not begun for lack of space may begin now.
                     return Progress::More;
                 }
-                let moments = [removals, paused_until, self.paused_until(), look_again, space, rests_from];
-                moments.into_iter().flatten().min().map_or(Progress::Idle, Progress::IdleUntil)
+                let pauses = [paused_until, self.paused_until(), range_deletes];
+                let moments = [removals, look_again, space, rests_from].into_iter().chain(pauses);
+                moments.flatten().min().map_or(Progress::Idle, Progress::IdleUntil)
             }
         }
     }
@@ -259,6 +270,8 @@ impl Scheduler {
             schedule,
             flush_retry,
             compaction_retry,
+            range_deletes_tried: Default::default(),
+            range_deletes_from_ns: AtomicU64::new(0),
             removals_from_ns: AtomicU64::new(0),
             workers,
         };
@@ -379,7 +392,8 @@ impl Scheduler {
         self.wake();
         self.wait(|schedule| {
             let is_flushed = self.tree.pin().immutable.is_empty();
-            is_flushed && schedule.jobs.is_empty() && schedule.agenda.is_at_rest()
+            let is_idle = is_flushed && schedule.jobs.is_empty() && schedule.agenda.is_at_rest();
+            is_idle && self.range_deletes_are_tried()
         })
     }
 

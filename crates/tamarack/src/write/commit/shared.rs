@@ -69,11 +69,13 @@ impl Group {
         self.set_phase(phase);
     }
 
+    #[inline]
     pub(super) fn set_phase(&self, phase: u32) {
         self.set_phase_quietly(phase);
         self.wake();
     }
 
+    #[inline]
     pub(super) fn set_phase_quietly(&self, phase: u32) {
         self.phase.store(phase, Ordering::SeqCst);
     }

@@ -18,6 +18,7 @@ use crate::entry::{EntryKind, Query, Sequence};
 use crate::error::{Error, Result};
 use crate::events::{Event, Events};
 use crate::format::edit::{Change, Edit};
+use crate::format::key_range::KeyRange;
 use crate::format::meta::{EditNumber, TreeId};
 use crate::memory::Budget;
 use crate::merge::Source as _;
@@ -257,6 +258,10 @@ impl ReadSet for Reads {
 
     fn contains(&self, key: &[u8]) -> bool {
         self.0.is_some_and(|read| read.as_bytes() == key)
+    }
+
+    fn overlaps(&self, range: &KeyRange) -> bool {
+        self.0.is_some_and(|read| range.contains(read.as_bytes()))
     }
 
     fn describe(&self, key: &[u8]) -> String {

@@ -122,7 +122,7 @@ impl CommitQueue {
             Ok(_) => Ok((self.queue.lock(), false)),
             Err(conflict) => {
                 self.counters.transaction_conflicts.add(1);
-                if let WindowConflict::Written { ticket, .. } = conflict {
+                if let WindowConflict::Written { ticket, .. } | WindowConflict::Deleted { ticket, .. } = conflict {
                     self.wait_until_published(ticket);
                 }
                 Err(Error::Conflict { what: described(&conflict, *reads) })
@@ -150,6 +150,9 @@ fn described(conflict: &WindowConflict, reads: &dyn ReadSet) -> String {
     match conflict {
         WindowConflict::Written { key, .. } => {
             format!("{} was written since the transaction began", reads.describe(key))
+        }
+        WindowConflict::Deleted { range, .. } => {
+            format!("the range of keys {range:?}, in which the transaction has read, was deleted since it began")
         }
         WindowConflict::Forgotten { bytes_max } => format!(
             "the transaction is too old: since it began, others wrote more keys than are kept to find conflicts \

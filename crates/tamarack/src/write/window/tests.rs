@@ -20,6 +20,10 @@ impl ReadSet for ModelReads {
         self.0.contains(&key[0])
     }
 
+    fn overlaps(&self, range: &KeyRange) -> bool {
+        self.0.iter().any(|key| range.contains(&[*key]))
+    }
+
     fn describe(&self, key: &[u8]) -> String {
         format!("{key:?}")
     }
@@ -74,6 +78,15 @@ fn random_histories_agree_with_a_list_of_all_writes() {
                         let key = random.below(keys) as u8;
                         batch.put([key], "").delete([key]);
                         writes.push((forming, key));
+                    }
+                    if random.one_in(3) {
+                        let from = random.below(keys) as u8;
+                        let to = (!random.one_in(4)).then(|| from + 1 + random.below(4) as u8);
+                        match to {
+                            Some(to) => batch.delete_range([from]..[to]),
+                            None => batch.delete_range([from]..),
+                        };
+                        writes.extend((from..to.unwrap_or(keys as u8)).map(|key| (forming, key)));
                     }
                     if window.is_active() {
                         drop(window.note(forming, &Write::Many(&batch)));
@@ -142,6 +155,9 @@ fn random_histories_agree_with_a_list_of_all_writes() {
                         Err(WindowConflict::Ingested) => assert!(is_outdated, "seed {seed}"),
                         Err(WindowConflict::Written { key, ticket }) => {
                             assert!(expected && ticket > begun.ticket && reads.contains(&key), "seed {seed}");
+                        }
+                        Err(WindowConflict::Deleted { range, ticket }) => {
+                            assert!(expected && ticket > begun.ticket && reads.overlaps(&range), "seed {seed}");
                         }
                         Err(WindowConflict::Forgotten { .. }) => {
                             assert!(bytes_max < usize::MAX && begun.ticket < forming, "seed {seed}");

@@ -102,6 +102,11 @@ fn every_call_of_rolled_manifests() {
 }
 
 #[test]
+fn every_call_of_range_deletes() {
+    try_all(&[workload::range_deletes()]);
+}
+
+#[test]
 fn every_call_of_drawn_workloads() {
     let count = if exhaustive() { 200 } else { 4 };
     try_all(&(0..count).map(workload::drawn).collect::<Vec<_>>());

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tamarack::{AdvancedOptions, Batch, Compression, Db, Durability, Error, Options, Snapshot};
 use tamarack_env::{Env, SimEnv};
 
-use super::workload::{Op, Workload};
+use super::workload::{Op, Workload, deletes_within};
 use crate::answers::{Answers, collect, lookups_contradiction, multi_get, scan_contradiction};
 use crate::history::{History, KeyWrite, Model, apply};
 use crate::message;
@@ -172,7 +172,8 @@ impl Session {
     fn carry_out(&mut self, op: &Op) -> Checked {
         let Some(db) = self.db.clone() else { return Ok(()) };
         match op {
-            Op::Write(changes, durability) => self.write(&db, changes, *durability),
+            Op::Write(changes, durability) => self.write(&db, None, changes, *durability),
+            Op::DeleteRange(from, to, changes, durability) => self.write(&db, Some((from, to)), changes, *durability),
             Op::Sync => {
                 let outcome = db.sync();
                 self.end_durable(outcome)
@@ -317,19 +318,32 @@ impl Session {
         Ok(())
     }
 
-    fn write(&mut self, db: &Db, changes: &[KeyWrite], durability: Durability) -> Checked {
+    /// Writes a range delete, if there is one, and changes after it.
+    fn write(
+        &mut self,
+        db: &Db,
+        deleted: Option<(&Vec<u8>, &Vec<u8>)>,
+        changes: &[KeyWrite],
+        durability: Durability,
+    ) -> Checked {
         let mut batch = Batch::new();
+        if let Some((from, to)) = deleted {
+            batch.delete_range(&from[..]..&to[..]);
+        }
         for (key, value) in changes {
             match value {
                 Some(value) => batch.put(key, value),
                 None => batch.delete(key),
             };
         }
+        // For the history, a range delete deletes each key.
+        let deletes = deleted.into_iter().flat_map(|(from, to)| deletes_within(from, to));
+        let changes: Vec<KeyWrite> = deletes.chain(changes.iter().cloned()).collect();
         match db.write_with(&batch, durability) {
             Ok(()) if self.stopped => Err("a write was acknowledged after writing had ended".to_owned()),
             Ok(()) => {
-                self.history.acknowledge(changes.to_vec());
-                apply(&mut self.visible, changes);
+                apply(&mut self.visible, &changes);
+                self.history.acknowledge(changes);
                 match durability {
                     Durability::Sync => self.history.mark_durable(),
                     Durability::Interval(_) => self.interval_pending = true,
@@ -339,7 +353,7 @@ impl Session {
             }
             Err(error) => {
                 if is_stop(&error) && !std::mem::replace(&mut self.stopped, true) {
-                    self.history.leave_open(changes.to_vec());
+                    self.history.leave_open(changes);
                 }
                 if self.stopped && !is_stop(&error) {
                     return Err(format!("a write after writing had ended was answered with: {error}"));

@@ -20,6 +20,8 @@ const BETWEEN_CHANGES: Duration = Duration::from_micros(300);
 pub(crate) enum Op {
     /// Writes a batch.
     Write(Vec<KeyWrite>, Durability),
+    /// Writes a batch of a range delete and what follows it.
+    DeleteRange(Vec<u8>, Vec<u8>, Vec<KeyWrite>, Durability),
     /// `Db::sync`.
     Sync,
     /// `Db::flush`.
@@ -96,6 +98,11 @@ fn put(number: u64, value: impl std::fmt::Display) -> KeyWrite {
 
 fn delete(number: u64) -> KeyWrite {
     (key(number), None)
+}
+
+/// Deletes of all keys of the workloads that lie between two.
+pub(crate) fn deletes_within(from: &[u8], to: &[u8]) -> impl Iterator<Item = KeyWrite> {
+    (0..100).map(key).filter(move |key| from <= &key[..] && &key[..] < to).map(|key| (key, None))
 }
 
 fn write(durability: Durability, changes: impl IntoIterator<Item = KeyWrite>) -> Op {
@@ -226,9 +233,33 @@ pub(crate) fn reopening() -> Workload {
     Workload::new("reopening", ops)
 }
 
+/// Ranges are deleted in the WAL, in tables, beneath a snapshot, and while compactions go on.
+pub(crate) fn range_deletes() -> Workload {
+    use Durability::{Buffered, Sync};
+    let range = |from, to, changes: Vec<KeyWrite>, durability| Op::DeleteRange(key(from), key(to), changes, durability);
+    let mut ops: Vec<Op> = puts(Buffered, 0, 10).collect();
+    ops.extend([range(2, 5, vec![], Sync), Op::Flush, Op::GetAll, Op::Snapshot]);
+    ops.extend([range(6, 11, vec![put(7, 60)], Buffered), Op::Flush, Op::Scan { reverse: true }, Op::ScanSnapshot]);
+    ops.extend(puts(Buffered, 12, 8));
+    ops.extend([range(0, 9, vec![put(3, 61)], Buffered), Op::DropAndReopen, Op::Scan { reverse: false }, Op::Settle]);
+    ops.extend(puts(Buffered, 21, 6));
+    ops.extend([range(1, 8, vec![], Buffered), Op::Compact, Op::GetAll, Op::Verify]);
+    Workload::new("range deletes", ops)
+}
+
 /// All workloads that are written down here.
-pub(crate) fn scripts() -> [Workload; 8] {
-    [rotation(), durability(), snapshots(), merging(), shaping(), checkpoints(), reopening(), rolling()]
+pub(crate) fn scripts() -> [Workload; 9] {
+    [
+        rotation(),
+        durability(),
+        snapshots(),
+        merging(),
+        shaping(),
+        checkpoints(),
+        reopening(),
+        rolling(),
+        range_deletes(),
+    ]
 }
 
 /// A script drawn from a seed.
