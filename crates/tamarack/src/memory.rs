@@ -108,8 +108,8 @@ const COMMIT_WINDOW_SHARE: u64 = 32;
 /// bytes. A commit that is compared with so many takes 40 turns, and 20,000 in the last.
 const COMMIT_WINDOW_BYTES_MAX: u64 = 32 << 20;
 
-/// The upper bound on a piece that a compaction reads or writes: on a disk with a seek of 8 ms still
-/// 60 MB/s.
+/// The upper bound on a piece that a compaction reads or writes: on a disk with a seek of 8 ms
+/// still 60 MB/s.
 const PIECE_BYTES_MAX: u64 = 512 << 10;
 
 /// The division of a memory budget, in bytes.
@@ -305,8 +305,8 @@ impl Account {
     }
 
     /// The same of a compaction of so many runs: half of what is reserved for compactions is shared
-    /// among the two pieces of each cursor and that of the output. Small pieces take a wake-up of
-    /// the reader and a system call for a few hundred entries.
+    /// among the two pieces of each cursor and that of the output. Each piece takes a wake-up of
+    /// the reader and a system call, and a small one has a few hundred entries.
     pub fn piece_bytes_of(&self, runs: usize) -> usize {
         let shared = self.budget.compactions_bytes / 2 / (2 * runs as u64 + 1);
         (shared.min(PIECE_BYTES_MAX) as usize).max(self.piece_bytes())

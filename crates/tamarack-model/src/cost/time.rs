@@ -132,8 +132,8 @@ impl Work {
     /// tree over the least.
     ///
     /// Each time that an entry is written, it gets another place. Partitions are made anew each
-    /// time that the tree has grown by [`GROWTH`], and smaller once they are half empty: a tree that
-    /// loses half of its entries by a compaction, and gets them again, has
+    /// time that the tree has grown by [`GROWTH`], and smaller once they are half empty: a tree
+    /// that loses half of its entries by a compaction, and gets them again, has
     /// `1 / ln(1 + GROWTH)` of them put into a new partition for each one that comes.
     pub fn filter_entries_of(filter: FilterChoice, update_writes: f64, growth: f64) -> f64 {
         let FilterChoice::Tree { .. } = filter else { return 0.0 };
