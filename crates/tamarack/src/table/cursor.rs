@@ -161,7 +161,12 @@ impl Pieces {
             if !self.window.take_next(table, handle) {
                 let is_between = self.window.reads_ahead_from_within(handle);
                 let ahead_bytes = if is_between { 0 } else { self.growth.next_sequential() };
-                self.window.read(table, handle, direction, ahead_bytes.min(piece_bytes).min(wanted_bytes))?;
+                let ahead_bytes = ahead_bytes.min(piece_bytes).min(wanted_bytes);
+                // A block that is cut would be read twice.
+                let whole_bytes = lower.last_end_by(handle.offset + ahead_bytes as u64) - handle.offset;
+                let is_forward = direction == Direction::Forward;
+                let ahead_bytes = if is_forward { whole_bytes as usize } else { ahead_bytes };
+                self.window.read(table, handle, direction, ahead_bytes)?;
             }
             let beyond = lower.block_beyond(self.window.end());
             let end = handle.offset.saturating_add(wanted_bytes as u64).min(table.data_end());
@@ -170,7 +175,7 @@ impl Pieces {
                 && self.window.may_read_ahead(table)
             {
                 let ahead_bytes = self.growth.next_sequential().min(piece_bytes) as u64;
-                self.window.read_ahead(table, start, end.min(least_end.max(start + ahead_bytes)));
+                self.window.read_ahead(table, start, end.min(least_end.max(lower.last_end_by(start + ahead_bytes))));
             }
         }
         let block = self.window.block_or_read(table, handle, direction, 0, space)?;

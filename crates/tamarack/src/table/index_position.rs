@@ -38,6 +38,12 @@ impl IndexPosition {
         Some((last.end().max(end.saturating_sub(2 * bytes)), end.max(last.end()) + bytes))
     }
 
+    /// The last end of a data block, from the current one on, that is no further than `end`; `end`
+    /// if that is below another index block.
+    pub(super) fn last_end_by(&self, end: u64) -> u64 {
+        self.first_from(self.at, |block| block.end() > end).map_or(end, |beyond| beyond.offset)
+    }
+
     /// Returns true if the fence is at or before a place, so that no earlier block has entries at
     /// or after the place.
     pub(super) fn is_at_or_before(&self, table: &Table, (key, sequence): (&[u8], Sequence)) -> bool {

@@ -654,8 +654,9 @@ fn a_few_scans_of_many_runs_read_each_block_once() -> Result<()> {
 
 /// Compactions read each block of their inputs about once, through the page cache and past it,
 /// where a worker reads ahead: also where a piece ends below the next index block, where a value is
-/// larger than a piece, where all are, where sizes are mixed, and where the inputs are handed over
-/// again and again. What a piece has of a value that is larger than all pieces is read twice.
+/// larger than a piece, where all are larger than half a piece or than a piece, where sizes are
+/// mixed, and where the inputs are handed over again and again. What a piece has of a value that
+/// is larger than all pieces is read twice.
 #[test]
 fn compactions_read_their_inputs_once() -> Result<()> {
     const INPUTS: usize = 4;
@@ -667,6 +668,7 @@ fn compactions_read_their_inputs_once() -> Result<()> {
         (true, 1, 256, 6_000, 1_000, 700_000),
         (true, 1, 64, 50, 1, 140_000),
         (true, 1, 256, 3_000, 40, 60_000),
+        (true, 1, 64, 30, 1, 250_000),
     ];
     for (seed, (direct, threads, memory_mib, count, every, large_bytes)) in cases.into_iter().enumerate() {
         let env = SimEnv::new(seed as u64);
