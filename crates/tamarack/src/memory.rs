@@ -306,10 +306,12 @@ impl Account {
 
     /// The same of a compaction of so many runs: half of what is reserved for compactions is shared
     /// among the two pieces of each cursor and that of the output. Each piece takes a wake-up of
-    /// the reader and a system call, and a small one has a few hundred entries.
+    /// the reader and a system call, and a small one has a few hundred entries. None has more than
+    /// 1/256 of the budget, for the environment may keep memory of its length once more.
     pub fn piece_bytes_of(&self, runs: usize) -> usize {
         let shared = self.budget.compactions_bytes / 2 / (2 * runs as u64 + 1);
-        (shared.min(PIECE_BYTES_MAX) as usize).max(self.piece_bytes())
+        let most = PIECE_BYTES_MAX.min(self.budget.total_bytes / 256);
+        (shared.min(most) as usize).max(self.piece_bytes())
     }
 
     /// The bytes of scans and their cursors, without pinned blocks and memtables.
@@ -652,8 +654,8 @@ mod tests {
     #[test]
     fn pieces_of_compactions_fit_the_reservation() {
         let pieces = |mib: u64, runs: usize| Account::new(Budget::new(mib << 20, 0)).piece_bytes_of(runs) >> 10;
-        assert_eq!([0, 1, 2, 7, 8, 100].map(|runs| pieces(16, runs)), [512, 170, 102, 34, 32, 32]);
-        assert_eq!([0, 1, 2, 10, 100].map(|runs| pieces(64, runs)), [512, 512, 409, 128, 128]);
+        assert_eq!([0, 1, 2, 7, 8, 100].map(|runs| pieces(16, runs)), [64, 64, 64, 34, 32, 32]);
+        assert_eq!([0, 1, 2, 10, 100].map(|runs| pieces(64, runs)), [256, 256, 256, 128, 128]);
         assert_eq!([0, 10, 100].map(|runs| pieces(1024, runs)), [512, 512, 512]);
         assert_eq!(pieces(1, 2), 32);
     }

@@ -18,7 +18,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-use tamarack_env::{ReadQueue, ReadRequest};
+use tamarack_env::{AlignedBuffer, ReadQueue, ReadRequest};
 use tamarack_filter::{Digest, DigestChunks, SetError};
 
 use super::reader::Table;
@@ -35,6 +35,10 @@ const FRONT_BYTES: usize = 4 << 10;
 /// The upper bound on the bytes of all reads in flight, unless one has more.
 const IN_FLIGHT_BYTES_MAX: u64 = 1 << 20;
 
+/// Longer reads than this are carried out alone, into memory of their own: the environment keeps
+/// memory for as many as it once had in flight, and a long read gains little from others.
+const SHORT_BYTES: u64 = 16 << 10;
+
 /// The chunks that an interval is in, and where they stand from the beginning of the digests.
 struct ChunkBytes {
     chunks: Range<usize>,
@@ -48,10 +52,13 @@ impl Table {
     /// If they cannot be read, or are damaged; [`Table::digest_damage`] then tells it, too.
     pub fn digests_between(&self, first: Digest, last: Digest) -> Result<Option<Vec<Digest>>> {
         let Some(handle) = self.digests_handle()? else { return Ok(None) };
+        // Aligned, or the environment would read into memory of its own, which it keeps.
         let read = |bytes: Range<usize>| -> Result<Vec<u8>> {
-            let mut buffer = vec![0; bytes.len()];
-            self.file.read_into(&mut buffer, handle.offset + bytes.start as u64, Reader::Upkeep)?;
-            Ok(buffer)
+            let start = handle.offset + bytes.start as u64;
+            let (from, to) = self.file.aligned(start, start + bytes.len() as u64);
+            let mut buffer = AlignedBuffer::zeroed((to - from) as usize);
+            self.file.read_into(&mut buffer[..(to - from) as usize], from, Reader::Upkeep)?;
+            Ok(buffer[(start - from) as usize..][..bytes.len()].to_vec())
         };
         if self.digests.list.get().is_none() {
             let mut front = read(front(handle))?;
@@ -228,6 +235,9 @@ impl<'w> DigestReads<'w> {
         };
         let (start, end) = (handle.offset + bytes.start as u64, handle.offset + bytes.end as u64);
         let (from, to) = table.file.aligned(start, end);
+        if to - from > SHORT_BYTES {
+            return None;
+        }
         let request = table.file.request(from, (to - from) as usize).ok()?;
         let before = (start - from) as usize;
         Some((DigestRead { at, before, bytes: bytes.len(), read_bytes: to - from, chunks }, request))
