@@ -17,7 +17,7 @@
 use std::sync::Arc;
 
 use tamarack_env::random::STEP;
-use tamarack_env::{Env, ReadRequest};
+use tamarack_env::{AlignedBuffer, Env, ReadRequest};
 use tamarack_model::device::{Device, RANDOM_READ_BYTES, READ_DEPTHS};
 
 use crate::error::Result;
@@ -78,8 +78,9 @@ impl ReadTimes {
         if pages.count() < PAGES_MIN {
             return None;
         }
-        let time = |depth: u32, pages_each: u64, place: &mut u64| {
-            let requests = pages.requests(pages_each, place).ok()?;
+        // The reads of a second.
+        let pages_at = |depth: u32, place: &mut u64| {
+            let requests = pages.requests(place).ok()?;
             let until = env.now().as_secs_f64() + DEPTH_SECONDS;
             let request = |number: u64| {
                 let is_due = number < 2 * u64::from(depth) || env.now().as_secs_f64() < until;
@@ -89,18 +90,32 @@ impl ReadTimes {
             let mut reads = SteadyReads::new(depth, &request);
             let clock = env.now();
             let ((), seconds) = timed(env, || storage.read_queue(Reader::Upkeep, &mut reads));
-            let count = reads.ended().ok()? as usize;
-            let bytes: usize = requests[..count].iter().map(|request| request.bytes).sum();
-            let (rate, mean_bytes) = (count as f64 / seconds, bytes as f64 / count as f64);
-            (env.now() > clock && goes_on()).then_some((rate, mean_bytes))
+            let count = reads.ended().ok()?;
+            (env.now() > clock && goes_on()).then_some(count as f64 / seconds)
+        };
+        let mut large_buffer = AlignedBuffer::zeroed(LARGE_PAGES as usize * RANDOM_READ_BYTES);
+        // The large reads of a second, and their bytes.
+        let mut large_ones = |place: &mut u64| {
+            let clock = env.now();
+            let until = clock.as_secs_f64() + DEPTH_SECONDS;
+            let (read, seconds) = timed(env, || {
+                let (mut count, mut bytes) = (0, 0);
+                while count < 2 || (count < READS_MAX && env.now().as_secs_f64() < until) {
+                    bytes += pages.read_large(place, &mut large_buffer).ok()?;
+                    count += 1;
+                }
+                Some((count as f64, bytes as f64))
+            });
+            let (count, bytes) = read?;
+            (env.now() > clock && goes_on()).then_some((count / seconds, bytes / count))
         };
         let mut rates = [const { Vec::new() }; READ_DEPTHS.len()];
         let (mut large, mut large_bytes) = (Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
             for (depth, rates) in READ_DEPTHS.into_iter().zip(&mut rates) {
-                rates.push(time(depth, 1, place)?.0);
+                rates.push(pages_at(depth, place)?);
             }
-            let (rate, bytes) = time(1, LARGE_PAGES, place)?;
+            let (rate, bytes) = large_ones(place)?;
             large.push(rate);
             large_bytes.push(bytes);
         }
@@ -157,17 +172,35 @@ impl<'t> Pages<'t> {
         self.tables.last().map_or(0, |(_, end)| *end)
     }
 
-    /// [`READS_MAX`] reads, each of so many pages or up to the end of a table; moves `place` on.
-    fn requests(&self, pages_each: u64, place: &mut u64) -> Result<Vec<ReadRequest>> {
+    /// Reads of one page each, [`READS_MAX`] of them; moves `place` on.
+    fn requests(&self, place: &mut u64) -> Result<Vec<ReadRequest>> {
         let next = |_| {
-            *place += 1;
-            let page = scattered(*place, self.count());
-            let at = self.tables.partition_point(|(_, end)| *end <= page);
-            let (table, end) = self.tables[at];
-            let first = (page + table.pages() - end).min(table.pages().saturating_sub(pages_each));
-            table.pages_request(first, pages_each.min(table.pages()))
+            let (table, page) = self.next(place);
+            table.pages_request(page, 1)
         };
         (0..READS_MAX).map(next).collect()
+    }
+
+    /// Reads as many pages as `buffer` has room for, or all of a smaller table, and returns the
+    /// bytes; moves `place` on.
+    ///
+    /// Into the caller's aligned memory: a read queue would read into memory of the environment's,
+    /// which it keeps.
+    fn read_large(&self, place: &mut u64, buffer: &mut [u8]) -> Result<usize> {
+        let (table, page) = self.next(place);
+        let count = table.pages().min((buffer.len() / RANDOM_READ_BYTES) as u64);
+        let bytes = count as usize * RANDOM_READ_BYTES;
+        table.read_pages(page.min(table.pages() - count), &mut buffer[..bytes])?;
+        Ok(bytes)
+    }
+
+    /// The next page: its table, and its number in it.
+    fn next(&self, place: &mut u64) -> (&'t Arc<Table>, u64) {
+        *place += 1;
+        let page = scattered(*place, self.count());
+        let at = self.tables.partition_point(|(_, end)| *end <= page);
+        let (table, end) = self.tables[at];
+        (table, page + table.pages() - end)
     }
 }
 

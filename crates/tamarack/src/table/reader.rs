@@ -306,6 +306,14 @@ impl Table {
         self.file.request(first * page_bytes, (count * page_bytes) as usize)
     }
 
+    /// Reads the pages from `first` on that `buffer`, of whole pages, has room for.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub fn read_pages(&self, first: u64, buffer: &mut [u8]) -> Result<()> {
+        self.file.read_into(buffer, first * RANDOM_READ_BYTES as u64, Reader::Upkeep)
+    }
+
     /// The memory of the open table, in bytes: mostly its filter and its top index. Lower index
     /// blocks and data blocks are accounted for elsewhere.
     pub fn memory_bytes(&self) -> usize {
