@@ -45,8 +45,12 @@ pub struct Step(pub &'static str);
 /// Access mode of an existing file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
-    /// Reads through the operating system's page cache.
+    /// Reads through the operating system's page cache, which may read more than is asked for: for
+    /// files that are read from one end to the other.
     Read,
+    /// Reads through the page cache at random places: the operating system reads what is asked for,
+    /// and what [`File::will_read`] announces.
+    ReadRandom,
     /// Reads and writes through the page cache.
     ReadWrite,
     /// Reads that bypass the page cache (direct I/O) where that is supported, and `Read` elsewhere;
@@ -320,6 +324,10 @@ pub trait File: Send + Sync + Debug {
     /// Hint to start write-back of dirty pages of the range without waiting, so that a later sync
     /// has less to do.
     fn start_writeback(&self, offset: u64, length: u64);
+
+    /// Hint that the range is read soon, so that the page cache can begin to. Without effect on
+    /// direct reads.
+    fn will_read(&self, _offset: u64, _length: u64) {}
 
     /// Reads until `buffer` is full. `UnexpectedEof` if the file ends before.
     fn read_exact_at(&self, mut buffer: &mut [u8], mut offset: u64) -> io::Result<()> {

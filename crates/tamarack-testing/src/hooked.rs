@@ -225,4 +225,8 @@ impl<H: Hook> File for HookedFile<H> {
     fn start_writeback(&self, offset: u64, length: u64) {
         self.inner.start_writeback(offset, length);
     }
+
+    fn will_read(&self, offset: u64, length: u64) {
+        self.inner.will_read(offset, length);
+    }
 }

@@ -1,14 +1,18 @@
 //! Files that are read and written through the operating system's page cache.
 //!
 //! Each call is one system call: `pread`, `pwrite`, `fdatasync`, `ftruncate`, `fallocate`, `fstat`,
-//! `sync_file_range`. A file's only state is its descriptor, so all calls may run concurrently.
+//! `sync_file_range`, `posix_fadvise`. A file's only state is its descriptor, so all calls may run concurrently.
 
 #![expect(clippy::disallowed_types, reason = "this is what the others use instead")]
 
 use std::io;
+#[cfg(target_os = "linux")]
+use std::num::NonZeroU64;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 
+#[cfg(target_os = "linux")]
+use rustix::fs::Advice;
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 
@@ -21,6 +25,15 @@ pub(super) struct BufferedFile(std::fs::File);
 impl BufferedFile {
     pub(super) fn new(file: std::fs::File) -> Self {
         Self(file)
+    }
+
+    /// Has the page cache read nothing that is not asked for.
+    ///
+    /// It would take neighbouring reads of a scan for the beginning of a long one, and read up to
+    /// 8 MiB with them.
+    #[cfg(target_os = "linux")]
+    pub(super) fn advise_random(&self) {
+        advise(&self.0, 0, 0, Advice::Random);
     }
 
     /// Extends the file to `length`, if it is shorter, without reserving space.
@@ -80,6 +93,20 @@ impl File for BufferedFile {
     fn start_writeback(&self, offset: u64, length: u64) {
         start_writeback(&self.0, offset, length);
     }
+
+    #[cfg(target_os = "linux")]
+    fn will_read(&self, offset: u64, length: u64) {
+        if length > 0 {
+            advise(&self.0, offset, length, Advice::WillNeed);
+        }
+    }
+}
+
+/// Advises the page cache about a range; up to the end of the file, if `length` is 0. A file system
+/// may refuse advice, which harms nothing.
+#[cfg(target_os = "linux")]
+fn advise(file: &impl AsFd, offset: u64, length: u64, advice: Advice) {
+    let _ = rustix::fs::fadvise(file, offset, NonZeroU64::new(length), advice);
 }
 
 /// Starts write-back without waiting for it: the next sync reports a failure.

@@ -177,11 +177,16 @@ impl Env for OsEnv {
             return Ok(Arc::new(file));
         }
         let write = match access {
-            Access::Read | Access::ReadDirect => false,
+            Access::Read | Access::ReadRandom | Access::ReadDirect => false,
             Access::ReadWrite => true,
         };
         let file = regular::open(path, std::fs::OpenOptions::new().read(true).write(write), OFlags::empty())?;
-        Ok(Arc::new(BufferedFile::new(file)))
+        let file = BufferedFile::new(file);
+        #[cfg(target_os = "linux")]
+        if access == Access::ReadRandom {
+            file.advise_random();
+        }
+        Ok(Arc::new(file))
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Lock>> {

@@ -82,6 +82,7 @@ pub(crate) fn nothing_written_changes_nothing(place: &Place) {
     }
     for (offset, length) in [(0, 0), (0, 4), (2, 1 << 40), (u64::MAX, u64::MAX)] {
         file.start_writeback(offset, length);
+        file.will_read(offset, length);
     }
     file.sync(STEP).unwrap();
     assert_eq!(bytes_of(&*file), b"kept");
@@ -101,7 +102,7 @@ pub(crate) fn a_queue_keeps_each_result(place: &Place) {
 /// Synced first, which the contract asks for before a direct read.
 pub(crate) fn a_reader_cannot_write(place: &Place) {
     place.create("file", b"kept").sync(STEP).unwrap();
-    for access in [Access::Read, Access::ReadDirect] {
+    for access in [Access::Read, Access::ReadRandom, Access::ReadDirect] {
         let file = place.env.open(&place.path("file"), access).unwrap();
         assert!(file.write_at(b"lost", 0, STEP).is_err(), "{access:?}");
         assert!(file.set_len(0, STEP).is_err(), "{access:?}");

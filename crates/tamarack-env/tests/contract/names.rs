@@ -33,7 +33,7 @@ pub(crate) fn create_refuses_a_taken_name(place: &Place) {
 
 pub(crate) fn what_is_missing_is_not_found(place: &Place) {
     let (env, missing, inside) = (&place.env, &place.path("missing"), &place.path("missing/inside"));
-    for access in [Access::Read, Access::ReadWrite, Access::ReadDirect] {
+    for access in [Access::Read, Access::ReadRandom, Access::ReadWrite, Access::ReadDirect] {
         assert_eq!(env.open(missing, access).unwrap_err().kind(), ErrorKind::NotFound, "{access:?}");
     }
     assert_eq!(env.remove(missing, STEP).unwrap_err().kind(), ErrorKind::NotFound);
@@ -144,7 +144,7 @@ pub(crate) fn sync_dir_accepts_a_directory(place: &Place) {
 
 pub(crate) fn a_directory_is_not_opened(place: &Place) {
     place.env.create_dir(&place.path("dir"), STEP).unwrap();
-    for access in [Access::Read, Access::ReadWrite, Access::ReadDirect] {
+    for access in [Access::Read, Access::ReadRandom, Access::ReadWrite, Access::ReadDirect] {
         let error = place.env.open(&place.path("dir"), access).unwrap_err();
         assert!(is_not_regular(&error), "{access:?}: {error}");
     }

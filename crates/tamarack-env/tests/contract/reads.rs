@@ -54,7 +54,7 @@ pub(crate) fn direct_reads_need_no_alignment(place: &Place) {
 /// direct reads name one.
 pub(crate) fn aligned_reads_are_what_a_direct_file_asks_for(place: &Place) {
     let bytes = written(place, "file", 1);
-    for access in [Access::Read, Access::ReadWrite] {
+    for access in [Access::Read, Access::ReadRandom, Access::ReadWrite] {
         assert_eq!(place.env.open(&place.path("file"), access).unwrap().direct_alignment(), None, "{access:?}");
     }
     let file = place.env.open(&place.path("file"), Access::ReadDirect).unwrap();
@@ -119,7 +119,7 @@ pub(crate) fn threads_read_queues_at_once(place: &Place) {
 /// A request that cannot be satisfied does not spoil the others.
 pub(crate) fn a_queue_keeps_each_error(place: &Place) {
     let bytes = written(place, "file", 1);
-    for access in [Access::Read, Access::ReadDirect] {
+    for access in [Access::Read, Access::ReadRandom, Access::ReadDirect] {
         let file = place.env.open(&place.path("file"), access).unwrap();
         let offsets = [0, FILE_BYTES as u64 - 99, FILE_BYTES as u64, 5_000];
         let requests = offsets.map(|offset| ReadRequest { file: file.clone(), offset, bytes: 100 });
@@ -162,7 +162,7 @@ pub(crate) fn a_queue_may_grow_by_what_arrives(place: &Place) {
         }
     }
     let bytes = &written(place, "file", 1);
-    for access in [Access::Read, Access::ReadDirect] {
+    for access in [Access::Read, Access::ReadRandom, Access::ReadDirect] {
         let file = place.env.open(&place.path("file"), access).unwrap();
         for count in [1, 7, 200] {
             let left: Vec<_> = (0..count).map(|chain| 1 + chain % 5).collect();

@@ -17,7 +17,7 @@ pub(crate) fn what_is_not_regular_is_not_opened(place: &Place) {
     mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
     std::os::unix::fs::symlink("/dev/zero", &device).unwrap();
     for path in [fifo, device] {
-        for access in [Access::Read, Access::ReadWrite, Access::ReadDirect] {
+        for access in [Access::Read, Access::ReadRandom, Access::ReadWrite, Access::ReadDirect] {
             let error = place.env.open(&path, access).unwrap_err();
             assert!(is_not_regular(&error), "{} {access:?}: {error}", path.display());
         }

@@ -5,6 +5,19 @@
 //! chosen by Zipf's law with exponent θ then serves the share of lookups that the most popular keys
 //! get; if every key is as likely, the share of the data that it has room for.
 
+/// Memory of a cached entry beside its raw bytes, in bytes.
+const CACHED_ENTRY_BYTES: f64 = 48.0;
+
+/// Entries of so many raw bytes that are read without storage: those for which a cache of entries
+/// of `cache` bytes has room, and those of a memtable of `memtable` bytes, which is half full in
+/// the mean.
+///
+/// What is written is assumed to be chosen like what is read, as in YCSB, whose updates meet the
+/// most popular keys and whose latest entries are the most popular ones.
+pub fn held(cache: f64, memtable: f64, entry: f64) -> f64 {
+    cache.max(0.0) / (entry + CACHED_ENTRY_BYTES) + memtable / 2.0 / entry
+}
+
 /// The share of lookups that a cache serves with room for `cached` of `keys` keys, which are chosen
 /// by Zipf's law with this exponent, from 0 on: `H(cached, θ) / H(keys, θ)`, with `H(n, θ) = Σ
 /// r^-θ` over the n most popular.

@@ -248,6 +248,11 @@ impl Monitor {
         &self.phase
     }
 
+    /// Phases that have ended.
+    pub fn phases(&self) -> u64 {
+        self.phases
+    }
+
     /// True if it is time for a search, in a tree with so much data in bytes.
     pub fn is_search_due(&self, data: f64) -> bool {
         let operations = self.phase.sum();

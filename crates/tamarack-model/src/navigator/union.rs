@@ -12,8 +12,8 @@
 //!
 //! The costs are those of [`prediction`](crate::prediction): means over the phases of a tree, not
 //! of a full one, where tiered trees look twice as expensive as they are. Time is that of
-//! [`Work::seconds`], which leaves out reads that a cache serves: its hits follow from its size and
-//! the skew of the workload ([`cache::hits`]).
+//! [`Work::seconds`], which leaves out reads that a cache or a memtable serves: hits follow from
+//! their sizes and the skew of the workload ([`cache::hits`]).
 //!
 //! What is found is the best of the designs that were compared, not a proven optimum: ratios are
 //! whole numbers from a list, and memtables are halves and quarters of each other before the
@@ -263,9 +263,6 @@ const MEMTABLES: f64 = 2.0;
 
 /// Bytes of memory for the fence pointer of a block; assumed.
 const FENCE_BYTES: f64 = 32.0;
-
-/// Bytes of memory that the cache takes for an entry besides its own; assumed.
-const CACHED_ENTRY_BYTES: f64 = 48.0;
 
 /// Filters that each policy is compared with.
 const FIRST_FILTERS: [&str; 3] = ["none", "blocked:bits=8,allocation=monkey", "chucky:bits=14.2"];
@@ -554,7 +551,8 @@ impl<'a> UnionSearch<'a> {
         let indexes = stored / per_block * FENCE_BYTES;
         let cache = (memory.as_f64() - memtables - filters - indexes).min(limits.cache_max.as_f64());
         let block_hits = (cache.max(0.0) / (stored * entry)).min(1.0);
-        let of_entries = cache::hits(cache.max(0.0) / (entry + CACHED_ENTRY_BYTES), keys, *theta);
+        let written = if workload.updates > 0.0 { buffer.as_f64() } else { 0.0 };
+        let of_entries = cache::hits(cache::held(cache, written, entry), keys, *theta);
         let lookup_hits = block_hits.max(of_entries);
         let mut work = prediction.work(&self.design(policy, buffer, variant), workload.range_entries);
         work.zero_result.hits = block_hits;

@@ -43,6 +43,7 @@ use tamarack_env::sync::{Mutex, Rank};
 use tamarack_env::{Env, Progress, Work, Worker};
 use tamarack_model::Bytes;
 use tamarack_model::bound::SpaceBound;
+use tamarack_model::cost::cache::held;
 use tamarack_model::device::Device;
 use tamarack_model::navigator::controller::{Decision, Monitor, Present, decide, skew_of_hits};
 use tamarack_model::navigator::read_compaction::{ReadCompaction, ReadTree, Reads, read_compaction};
@@ -92,9 +93,6 @@ const MEMTABLES_KEPT: f64 = 3.0;
 
 /// Decisions that are remembered.
 const DECISIONS: usize = 16;
-
-/// The memory that the cache takes for an entry besides the entry's own; assumed.
-const CACHED_ENTRY_BYTES: f64 = 48.0;
 
 /// The parts of a database that the controller looks at, and changes.
 pub(crate) struct ControllerParts {
@@ -147,7 +145,7 @@ pub(crate) struct Controller {
 #[derive(Default)]
 struct ControllerState {
     monitor: Monitor,
-    /// The counters as of the first look, and of the last one.
+    /// The counters as of the beginning of the phase, and of the last look.
     seen: Option<[Observed; 2]>,
     /// The time between looks, as of late.
     pause: Duration,
@@ -157,6 +155,9 @@ struct ControllerState {
     search_at: Duration,
     /// See [`ReadTimes::measure`].
     place: u64,
+    /// The exponent of Zipf's law by which lookups choose among existing keys, as of the last phase
+    /// that had any.
+    theta: f64,
 }
 
 impl Controller {
@@ -211,13 +212,15 @@ impl Controller {
     /// Counts what happened since the last look, and decides if it is time to.
     fn look(&self, state: &mut ControllerState, present: &Chosen) -> Result<()> {
         let now = Observed::new(&self.parts.tree, &self.parts.counters);
-        let [first, last] = state.seen.unwrap_or([now; 2]);
-        state.seen = Some([first, now]);
+        let [began, last] = state.seen.unwrap_or([now; 2]);
         let operations = now.since(&last);
         state.pause = if operations.sum() > 0.0 { LOOK } else { (state.pause * 2).clamp(LOOK, LOOK_MAX) };
         // After a pause, most of it was idle.
         let seconds = self.parts.env.now().saturating_sub(state.looked_at).min(2 * LOOK).as_secs_f64();
+        let phases = state.monitor.phases();
         state.monitor.observe(&operations, seconds);
+        let first = if state.monitor.phases() > phases { now } else { began };
+        state.seen = Some([first, now]);
         let data = now.stored_bytes();
         if data == 0.0 || !state.monitor.is_search_due(data) || !self.may_change() {
             return Ok(());
@@ -240,7 +243,7 @@ impl Controller {
     ) -> Result<()> {
         let began = self.parts.env.now();
         let device = self.device(present, &mut state.place);
-        let Some(decided) = self.decide(&state.monitor, (first, now), present, device) else { return Ok(()) };
+        let Some(decided) = self.decide(state, (first, now), present, device) else { return Ok(()) };
         let ended = self.parts.env.now();
         state.monitor.searched(now.stored_bytes());
         state.search_at = ended + ended.saturating_sub(began) * SEARCHES_SHARE;
@@ -275,7 +278,7 @@ impl Controller {
     /// Searches. `None` if the database closes meanwhile, or there is nothing to search.
     fn decide(
         &self,
-        monitor: &Monitor,
+        state: &mut ControllerState,
         (first, now): (&Observed, &Observed),
         chosen: &Chosen,
         device: Device,
@@ -294,7 +297,10 @@ impl Controller {
         let may_change_blocks = !self.settings.is_block_given && scheduler.has_space_to_rewrite();
         let (block_bytes, block_bytes_max) =
             if may_change_blocks { (self.settings.block_bytes, BLOCK_BYTES_MAX) } else { (block_bytes, 0) };
-        let cached = cache.entry_bytes() as f64 / (entry_bytes as f64 + CACHED_ENTRY_BYTES);
+        if let Some(hits) = now.hits(first) {
+            let held = held(cache.entry_bytes() as f64, shape.buffer().as_f64(), entry_bytes as f64);
+            state.theta = skew_of_hits(hits, held, entries as f64);
+        }
         // Filters are made of digests; without these, others could not be made.
         let lacks_digests = || tree.pin().tree().tables().any(|table| table.meta().digest_bytes == 0);
         let keeps_filter = is_filter_given || redesign.is_filter_given() || lacks_digests();
@@ -314,14 +320,14 @@ impl Controller {
             entry_bytes,
             block_bytes,
             memory: Bytes(account.budget().total_bytes - account.budget().compactions_bytes),
-            workload: monitor.phase().workload()?,
+            workload: state.monitor.phase().workload()?,
             inserts: now.inserts(first),
-            theta: skew_of_hits(now.entry_hits(first), cached, entries as f64),
+            theta: state.theta,
             device,
             bounds: Bounds { space_amplification: space_bound.map(|bound| bound.most()), ..Bounds::default() },
             limits,
         };
-        decide(monitor, &request, &present, &|| self.goes_on())
+        decide(&state.monitor, &request, &present, &|| self.goes_on())
     }
 
     /// Has runs compacted into one if reads repay it, in a tree whose design is still this one.

@@ -2,13 +2,15 @@
 
 use tamarack_model::navigator::controller::Operations;
 
-use crate::stats::{Counters, LookupCounts, ScanCounts};
+use crate::stats::{Counters, LatencyKind, LookupCounts, ScanCounts};
 use crate::tree::state::Tree;
 
 /// Counters since opening, as of one moment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Observed {
     lookups: LookupCounts,
+    /// Sampled lookups that found their keys in memory, and that read blocks for that.
+    found: [u64; 2],
     scans: ScanCounts,
     /// Entries written.
     written: u64,
@@ -23,7 +25,9 @@ impl Observed {
         let runs = tree.pin().tree().occupancy();
         let stored = runs.runs().filter_map(|(_, run)| Some(run.entries?.0)).sum();
         let (lookups, scans) = (tree.lookups.sums(), tree.lookups.scans());
-        Self { lookups, scans, written, stored, stored_bytes: runs.bytes().0 }
+        let samples = |kind| tree.lookups.latencies().of(kind).samples();
+        let found = [LatencyKind::FoundInMemory, LatencyKind::FoundByReads].map(samples);
+        Self { lookups, found, scans, written, stored, stored_bytes: runs.bytes().0 }
     }
 
     /// Raw bytes in the runs of the tree.
@@ -46,12 +50,18 @@ impl Observed {
         }
     }
 
-    /// The share of lookups of existing keys since an earlier moment that the entry cache served,
-    /// from 0 to 1; lookups of absent keys that it served count as well.
-    pub(super) fn entry_hits(&self, earlier: &Self) -> f64 {
+    /// The share of lookups of existing keys since an earlier moment that read nothing, from 0 to
+    /// 1; `None` if there were none.
+    ///
+    /// By samples, which know what memtables and the block cache served, and at least what the
+    /// entry cache has counted.
+    pub(super) fn hits(&self, earlier: &Self) -> Option<f64> {
+        let share = |part: f64, of: f64| if of > 0.0 { (part / of).min(1.0) } else { 0.0 };
+        let [in_memory, by_reads] = [0, 1].map(|at| self.found[at].saturating_sub(earlier.found[at]) as f64);
+        let cached = |lookups: &LookupCounts| lookups.cached_entries.saturating_sub(lookups.cached_absences);
+        let cached = cached(&self.lookups).saturating_sub(cached(&earlier.lookups)) as f64;
         let existing = self.since(earlier).existing;
-        let served = self.lookups.cached_entries.saturating_sub(earlier.lookups.cached_entries) as f64;
-        if existing == 0.0 { 0.0 } else { (served / existing).min(1.0) }
+        (existing > 0.0).then(|| share(in_memory, in_memory + by_reads).max(share(cached, existing)))
     }
 
     /// The share of writes since an earlier moment that have put new keys, from 0 to 1: as many as

@@ -167,6 +167,9 @@ fn counted<'a>(
     };
     if matches!(decided, Decided::Nothing | Decided::Absent) {
         mine.zero_result(1);
+        if matches!(decided, Decided::Absent) {
+            mine.cached_absence(1);
+        }
     }
     if let Some(sample) = sample {
         sample.end(state, query, counters, &mine.tally, decided);

@@ -71,6 +71,7 @@ pub fn multi_get(
         waiting: BTreeMap::new(),
         sampled: Vec::new(),
         zero_result: 0,
+        cached_absences: 0,
         outcome: Ok(()),
     };
     let began = lookups.draw_samples().then(|| counters.now());
@@ -79,7 +80,8 @@ pub fn multi_get(
     if let Some(began) = began {
         counters.note_latency(LatencyKind::MultiGet, began);
     }
-    counters.add(&LookupCounts { zero_result: lookups.zero_result, ..lookups.blocks.tally.counts() });
+    let Lookups { zero_result, cached_absences, .. } = lookups;
+    counters.add(&LookupCounts { zero_result, cached_absences, ..lookups.blocks.tally.counts() });
     lookups.outcome?;
     let (mut values, tally, mut undecided) = (lookups.values, &counters.mine().tally, lookups.undecided);
     for (at, floor) in lookups.covered {
@@ -126,6 +128,8 @@ struct Lookups<'a> {
     sampled: Vec<usize>,
     /// Queries of keys that are not there.
     zero_result: u64,
+    /// Those of which the entry cache says so.
+    cached_absences: u64,
     /// The first error, which ends all lookups.
     outcome: Result<()>,
 }
@@ -234,7 +238,7 @@ impl<'a> Lookups<'a> {
         }
         match found {
             Some(found) => self.found(at, found),
-            None => self.zero_result += 1,
+            None => (self.zero_result, self.cached_absences) = (self.zero_result + 1, self.cached_absences + 1),
         }
         Ok(true)
     }

@@ -68,6 +68,9 @@ statistics! {
         /// Entry cache hits, for which neither filters nor blocks were needed: an entry, or the
         /// fact that no table has the key.
         cached_entries: u64, "hits", counter;
+
+        /// Those of the entry cache hits that say that no table has the key.
+        cached_absences: u64, "hits", counter;
     }
 }
 
@@ -156,6 +159,7 @@ impl LookupTally {
             data_blocks_read: self.data_blocks_read.get(),
             data_blocks_cached: self.data_blocks_cached.get(),
             cached_entries: self.cached_entries.get(),
+            cached_absences: 0,
         }
     }
 
@@ -190,6 +194,7 @@ pub struct OfThread {
 #[derive(Debug, Default)]
 struct FurtherTally {
     zero_result: Number,
+    cached_absences: Number,
     scans: Number,
     scan_entries: Number,
 }
@@ -201,8 +206,16 @@ impl OfThread {
         self.further.zero_result.add(lookups);
     }
 
+    /// Counts lookups of keys of which the entry cache says that no table has them.
+    #[inline]
+    pub fn cached_absence(&self, lookups: u64) {
+        self.further.cached_absences.add(lookups);
+    }
+
     fn counts(&self) -> LookupCounts {
-        LookupCounts { zero_result: self.further.zero_result.get(), ..self.tally.counts() }
+        let FurtherTally { zero_result, cached_absences, .. } = &self.further;
+        let (zero_result, cached_absences) = (zero_result.get(), cached_absences.get());
+        LookupCounts { zero_result, cached_absences, ..self.tally.counts() }
     }
 
     fn scans(&self) -> ScanCounts {
@@ -334,6 +347,7 @@ impl LookupCounters {
         let mine = self.mine();
         mine.tally.add(counts);
         mine.zero_result(counts.zero_result);
+        mine.cached_absence(counts.cached_absences);
     }
 
     /// Counts a scan that has ended, with the entries that it returned.
@@ -472,6 +486,7 @@ mod tests {
             data_blocks_read: first + 4,
             data_blocks_cached: first + 6,
             cached_entries: first + 2,
+            cached_absences: first + 9,
         }
     }
 

@@ -167,6 +167,9 @@ impl Pieces {
                 let is_forward = direction == Direction::Forward;
                 let ahead_bytes = if is_forward { whole_bytes as usize } else { ahead_bytes };
                 self.window.read(table, handle, direction, ahead_bytes)?;
+                if is_forward {
+                    self.announce_next(table, self.growth.following().min(piece_bytes));
+                }
             }
             let beyond = lower.block_beyond(self.window.end());
             let end = handle.offset.saturating_add(wanted_bytes as u64).min(table.data_end());
@@ -203,6 +206,13 @@ impl Pieces {
         let is_alone = self.policy == ReadPolicy::Cached && self.window.reads_alone(handle);
         let _charge = is_alone.then(|| self.volume.take_turn(table, handle));
         self.window.block_or_read(table, handle, direction, ahead_bytes, ByteBuffer::new())
+    }
+
+    /// Has the page cache begin to read so many bytes after those of the window, which the cursor
+    /// is likely to read next.
+    fn announce_next(&self, table: &Table, bytes: usize) {
+        let end = self.window.end();
+        table.file.will_read(end, end.saturating_add(bytes as u64).min(table.data_end()));
     }
 
     /// The data block once more after its release.
@@ -249,6 +259,9 @@ impl Pieces {
             self.bounded(table, lower, direction, bytes)
         };
         let block = self.block_or_read(table, handle, direction, ahead_bytes)?;
+        if ahead_bytes > 0 && direction == Direction::Forward && !self.growth.is_short() && !self.volume.is_limited() {
+            self.announce_next(table, self.growth.following());
+        }
         let block = table.storage.share(block);
         let keeps_much = self.window.memory_bytes() > 2 * SEQUENTIAL_BYTES;
         if keeps_much || self.window.memory_bytes() > 0 && table.storage.account().scans_are_many() {

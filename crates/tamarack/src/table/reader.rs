@@ -679,6 +679,14 @@ impl BlockFile {
         Ok(ReadRequest { file, offset, bytes })
     }
 
+    /// Says that the bytes are read soon, if a page cache can make use of that.
+    pub(super) fn will_read(&self, start: u64, end: u64) {
+        if !self.is_direct() {
+            // Whoever reads them reports a failure to open the file again.
+            let _ = self.file.with(&self.path, |file| file.will_read(start, end.saturating_sub(start)));
+        }
+    }
+
     /// Extends `start..end` to the alignment of direct I/O, if the file is read past the page
     /// cache.
     pub(super) fn aligned(&self, start: u64, end: u64) -> (u64, u64) {

@@ -85,8 +85,8 @@ impl TableStorage {
         index_bytes: u64,
         access: TableAccess,
     ) -> Arc<Self> {
-        let direct = if access.direct { Access::ReadDirect } else { Access::Read };
-        let files = OpenFiles::new(env.clone(), direct, access.open_files_max);
+        let how = if access.direct { Access::ReadDirect } else { Access::ReadRandom };
+        let files = OpenFiles::new(env.clone(), how, access.open_files_max);
         let index_budget = IndexBudget::new(index_bytes, account.clone());
         let lookups = LookupCounters::new(env.clone());
         let filter_slots = FilterSlots::default();

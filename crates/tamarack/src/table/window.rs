@@ -537,6 +537,11 @@ impl ReadGrowth {
         self.present
     }
 
+    /// The size of the read after the current one, of a cursor that continues.
+    pub(super) fn following(&self) -> usize {
+        (2 * self.present).min(SEQUENTIAL_BYTES)
+    }
+
     /// Returns true if blocks of the current read are worth caching.
     pub(super) fn is_short(&self) -> bool {
         self.present <= SECOND_BYTES_MAX

@@ -244,6 +244,36 @@ fn reads_are_measured() -> Result<()> {
     Ok(())
 }
 
+/// How lookups choose among keys is told from the present ones: neither absent keys that the cache
+/// knows, nor what was hot before, make uniform lookups look skewed.
+#[test]
+fn skew_is_that_of_the_present_lookups() -> Result<()> {
+    let env = SimEnv::new(12);
+    // Without filters each lookup of an absent key reads a block, which makes it worth caching.
+    let db = options(&env).advanced(advanced(&env).policy("auto").filter("none")).open("/db")?;
+    load(&db)?;
+    look(&env);
+    let random = &mut Random::new(6);
+    let mut lookups = |first: u64, keys: u64| -> Result<_> {
+        for _ in 0..3 {
+            (0..20_000).try_for_each(|_| db.get(key(first + random.below(keys))).map(drop))?;
+            look(&env);
+        }
+        let decision = db.stats().decisions.pop().expect("a decision");
+        // How many blocks a lookup is expected to read.
+        Ok((decision.op_seconds_before / decision.read_seconds, decision))
+    };
+    let (hot_reads, hot) = lookups(0, 500)?;
+    lookups(ENTRIES, 500)?;
+    let (uniform_reads, uniform) = lookups(0, ENTRIES)?;
+    let counts = db.stats().lookups;
+    assert!(counts.cached_absences > 50_000 && counts.cached_entries > counts.cached_absences + 50_000, "{counts:?}");
+    assert!(hot_reads < 0.2, "{hot:?}");
+    // A half of the data is cached at most.
+    assert!(uniform_reads > 0.4, "{uniform:?}");
+    Ok(())
+}
+
 /// Filters and memtables that the user has set stay.
 #[test]
 fn what_is_given_stays() -> Result<()> {
