@@ -13,8 +13,12 @@
 //! * **Sequential writes**: pieces of an eighth of the file, as tables are written: in writes of
 //!   512 KiB through the page cache whose write-back begins at once, with a sync at the end.
 //! * **Sequential reads**: the same pieces, in reads of 1 MiB, two at a time.
-//! * **Random read**: reads of 4 KiB at multiples of that, one after the other.
+//! * **Random read**: reads of 4 KiB, one after the other, which begin in the middle of a page. So
+//!   do most blocks of tables: they are not aligned.
 //! * **Random reads at a depth**: the same through a read queue that keeps that many in flight.
+//!
+//! Latencies are means of a round, of which the median round counts: a mean is what operations pay,
+//! and a round in which the machine paused is left out.
 //!
 //! Random reads at all depths take turns in each round, so that all rounds see the same machine.
 
@@ -24,7 +28,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tamarack_env::{Access, AlignedBuffer, Env, File, Random, ReadRequest, Step};
+use tamarack_env::{Access, Env, File, Random, ReadRequest, Step};
 use tamarack_model::device::{RANDOM_READ_BYTES, READ_DEPTHS};
 
 use super::plan::Plan;
@@ -253,21 +257,19 @@ impl DataReads<'_> {
     /// Seconds of a random read, and reads per second at each depth.
     fn random(&self, plan: &mut Plan<'_>) -> Result<(f64, [f64; READ_DEPTHS.len()])> {
         let random = Random::new(self.env.random());
-        let (mut latencies, mut rates) = (Vec::new(), [const { Vec::new() }; READ_DEPTHS.len()]);
+        let mut rates = [const { Vec::new() }; READ_DEPTHS.len()];
         for _ in 0..ROUNDS {
             for (depth, rates) in READ_DEPTHS.into_iter().zip(&mut rates) {
                 let until = plan.end_of(RANDOM_SHARE as f64 / READ_DEPTHS.len() as f64);
-                if depth == 1 {
-                    let (latency, rate) = self.random_one_by_one(until, &random)?;
-                    latencies.push(latency);
-                    rates.push(rate);
-                } else {
-                    rates.push(self.random_at_depth(depth, until, &random)?);
-                }
+                rates.push(match depth {
+                    1 => self.random_one_by_one(until, &random)?,
+                    _ => self.random_at_depth(depth, until, &random)?,
+                });
             }
             plan.advance(RANDOM_SHARE);
         }
-        Ok((median(latencies), rates.map(median)))
+        let rates = rates.map(median);
+        Ok((1.0 / rates[0], rates))
     }
 
     /// True if a round is to go on after so many reads.
@@ -276,26 +278,25 @@ impl DataReads<'_> {
         reads < least || (reads < most && self.env.now() < until)
     }
 
+    /// In the middle of a page, and not in the last one.
     fn random_offset(&self, random: &Random) -> u64 {
-        random.below(self.blocks) * RANDOM_READ_BYTES as u64
+        let bytes = RANDOM_READ_BYTES as u64;
+        random.below((self.blocks - 1).max(1)) * bytes + if self.blocks > 1 { bytes / 2 } else { 0 }
     }
 
-    /// The median seconds of a read, and reads per second.
-    fn random_one_by_one(&self, until: Duration, random: &Random) -> Result<(f64, f64)> {
-        let (mut block, mut times) = (AlignedBuffer::zeroed(RANDOM_READ_BYTES), Vec::new());
+    /// Reads per second of one after the other, without a queue.
+    fn random_one_by_one(&self, until: Duration, random: &Random) -> Result<f64> {
+        let (mut block, mut reads) = (vec![0; RANDOM_READ_BYTES], 0);
         let (read, seconds) = timed(self.env, || {
-            while self.goes_on(times.len() as u64, 1, until) {
-                let offset = self.random_offset(random);
-                let (read, seconds) = timed(self.env, || self.file.read_exact_at(&mut block, offset));
+            while self.goes_on(reads, 1, until) {
+                self.file.read_exact_at(&mut block, self.random_offset(random))?;
                 black_box(&block);
-                times.push(seconds);
-                read?;
+                reads += 1;
             }
             Ok::<(), io::Error>(())
         });
         self.done(read)?;
-        let reads = times.len() as f64;
-        Ok((median(times), reads / seconds))
+        Ok(reads as f64 / seconds)
     }
 
     /// Reads per second with `depth` reads in flight.

@@ -176,7 +176,7 @@ impl<'t> Pages<'t> {
     fn requests(&self, place: &mut u64) -> Result<Vec<ReadRequest>> {
         let next = |_| {
             let (table, page) = self.next(place);
-            table.pages_request(page, 1)
+            table.page_request(page)
         };
         (0..READS_MAX).map(next).collect()
     }

@@ -296,14 +296,15 @@ impl Table {
         self.meta.file_bytes / RANDOM_READ_BYTES as u64
     }
 
-    /// The read of some of these pages from `first` on, counted from 0, whatever they contain: to
-    /// time the device.
+    /// The read of as many bytes as a page has, from the middle of this one on, counted from 0, or
+    /// of all of the last one; whatever is there: to time the device. Blocks are not aligned either.
     ///
     /// # Errors
     /// If the table's file was closed and cannot be opened again.
-    pub fn pages_request(&self, first: u64, count: u64) -> Result<ReadRequest> {
-        let page_bytes = RANDOM_READ_BYTES as u64;
-        self.file.request(first * page_bytes, (count * page_bytes) as usize)
+    pub fn page_request(&self, page: u64) -> Result<ReadRequest> {
+        let bytes = RANDOM_READ_BYTES as u64;
+        let begin = if page + 1 < self.pages() { bytes / 2 } else { 0 };
+        self.file.request(page * bytes + begin, RANDOM_READ_BYTES)
     }
 
     /// Reads the pages from `first` on that `buffer`, of whole pages, has room for.

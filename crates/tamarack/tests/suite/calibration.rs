@@ -90,15 +90,15 @@ fn figures_are_those_of_the_device() -> Result<()> {
     let near = |name: &str, found: f64, expected: f64| {
         assert!((found / expected - 1.0).abs() < 0.01, "{name}: {found}, not {expected}");
     };
-    // Latency, transfer, and the processor's copy of 4 KiB.
-    near("read", read_seconds, 100e-6 + 4096.0 / 500e6 + 4096.0 / 1e9);
+    // Latency, transfer of the two pages in which the bytes are, and the processor's copy of 4 KiB.
+    near("read", read_seconds, 100e-6 + 2.0 * 4096.0 / 500e6 + 4096.0 / 1e9);
     near("reads alone", reads_per_second[0], 1.0 / read_seconds);
     // A page of the WAL is written, too.
     near("sync", sync_seconds, 1e-3 + 4096.0 / 500e6);
     // Latencies of reads that are in flight together pass together, transfers do not.
     assert!(reads_per_second.is_sorted(), "{reads_per_second:?}");
     // The last of a round are fewer.
-    let most = 32.0 / (100e-6 + 32.0 * 4096.0 / 500e6 + 4096.0 / 1e9);
+    let most = 32.0 / (100e-6 + 64.0 * 4096.0 / 500e6 + 4096.0 / 1e9);
     assert!(reads_per_second[5] > 0.95 * most && reads_per_second[5] <= most, "{} of {most}", reads_per_second[5]);
     for rate in [found.device.read_bytes_per_second, found.device.write_bytes_per_second] {
         assert!(rate > 150e6 && rate <= 500e6, "{rate}");

@@ -18,7 +18,7 @@
 //! ```
 //!
 //! This is the time of one thread that waits for all that it causes, as the model has it. Updates
-//! between timed parts replace blocks that the cache has; lookups that are not timed then fill it
+//! between timed parts replace blocks that the cache has; reads that are not timed then fill it
 //! again, by as much as was rewritten.
 
 use std::fs;
@@ -71,6 +71,7 @@ pub fn measure(
     let mut run = Run {
         mix_time: Duration::from_millis(plan.cell_ms) / plan.phases as u32,
         client,
+        shares: mix.shares(),
         turns: Turns::of(mix),
         counts: Counts::default(),
     };
@@ -131,6 +132,8 @@ impl Counts {
 
 struct Run {
     client: Client,
+    /// Those of the mix.
+    shares: [f64; 4],
     turns: Turns,
     /// The time of operations in a phase.
     mix_time: Duration,
@@ -162,10 +165,17 @@ impl Run {
         Ok((self.client.db.stats().written_raw_bytes() - written) as f64 / RAW_BYTES as f64)
     }
 
-    /// Fills this share of the cache, at most all of it.
-    fn warm(&self, share: f64) -> Result<()> {
+    /// Fills this share of the cache, at most all of it, by the reads that the mix would fill it
+    /// with: lookups leave entries there, and scans blocks.
+    fn warm(&mut self, share: f64) -> Result<()> {
         let blocks = self.client.db.stats().memory.cache_capacity_bytes as f64 / BLOCK_BYTES as f64;
-        self.client.warm((WARMING * blocks * share.min(1.0)) as u64)
+        let reads = (WARMING * blocks * share.min(1.0)) as u64;
+        let [_, lookups, scans, _] = self.shares;
+        if scans > lookups {
+            (0..reads).try_for_each(|_| self.client.operate(Kind::Scan))
+        } else {
+            self.client.warm(reads)
+        }
     }
 
     /// Carries out operations of the mix until their time is over, or there were so many updates.
