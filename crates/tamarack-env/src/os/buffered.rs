@@ -1,7 +1,8 @@
 //! Files that are read and written through the operating system's page cache.
 //!
 //! Each call is one system call: `pread`, `pwrite`, `fdatasync`, `ftruncate`, `fallocate`, `fstat`,
-//! `sync_file_range`, `posix_fadvise`. A file's only state is its descriptor, so all calls may run concurrently.
+//! `sync_file_range`, `posix_fadvise`. A file's only state is its descriptor, so all calls may run
+//! concurrently.
 
 #![expect(clippy::disallowed_types, reason = "this is what the others use instead")]
 

@@ -14,7 +14,7 @@ const CACHED_ENTRY_BYTES: f64 = 48.0;
 ///
 /// What is written is assumed to be chosen like what is read, as in YCSB, whose updates meet the
 /// most popular keys and whose latest entries are the most popular ones.
-pub fn held(cache: f64, memtable: f64, entry: f64) -> f64 {
+pub fn entries_in_memory(cache: f64, memtable: f64, entry: f64) -> f64 {
     cache.max(0.0) / (entry + CACHED_ENTRY_BYTES) + memtable / 2.0 / entry
 }
 
@@ -47,6 +47,13 @@ fn popularity(n: f64, theta: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// 100 entries with their 48 bytes in the cache, and half of 60 in the memtable.
+    #[test]
+    fn entries_in_memory_by_hand() {
+        assert_eq!(entries_in_memory(100.0 * 148.0, 60.0 * 100.0, 100.0), 130.0);
+        assert_eq!(entries_in_memory(-1.0, 0.0, 100.0), 0.0, "memory that the other parts have taken");
+    }
 
     /// Against sums term by term.
     #[test]

@@ -552,7 +552,7 @@ impl<'a> UnionSearch<'a> {
         let cache = (memory.as_f64() - memtables - filters - indexes).min(limits.cache_max.as_f64());
         let block_hits = (cache.max(0.0) / (stored * entry)).min(1.0);
         let written = if workload.updates > 0.0 { buffer.as_f64() } else { 0.0 };
-        let of_entries = cache::hits(cache::held(cache, written, entry), keys, *theta);
+        let of_entries = cache::hits(cache::entries_in_memory(cache, written, entry), keys, *theta);
         let lookup_hits = block_hits.max(of_entries);
         let mut work = prediction.work(&self.design(policy, buffer, variant), workload.range_entries);
         work.zero_result.hits = block_hits;

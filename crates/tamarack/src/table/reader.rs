@@ -297,7 +297,8 @@ impl Table {
     }
 
     /// The read of as many bytes as a page has, from the middle of this one on, counted from 0, or
-    /// of all of the last one; whatever is there: to time the device. Blocks are not aligned either.
+    /// of all of the last one; whatever is there: to time the device. Blocks are not aligned
+    /// either.
     ///
     /// # Errors
     /// If the table's file was closed and cannot be opened again.
