@@ -459,8 +459,8 @@ mod tests {
         );
         assert_eq!(
             names(&shown["lookups"]),
-            "cached_entries data_blocks_cached data_blocks_read filter_false_positives filter_negatives filter_probes lookups \
-             predicted_block_reads_absent predicted_block_reads_present sampled zero_result"
+            "cached_absences cached_entries data_blocks_cached data_blocks_read filter_false_positives filter_negatives \
+             filter_probes lookups predicted_block_reads_absent predicted_block_reads_present sampled zero_result"
         );
         assert_eq!(names(&shown["latencies"]), "found_by_reads found_in_memory multi_gets not_found seeks writes");
         assert_eq!(names(&shown["latencies"]["seeks"]), "longest_ns p50_ns p999_ns p99_ns samples");

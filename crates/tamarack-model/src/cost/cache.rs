@@ -8,14 +8,9 @@
 /// Memory of a cached entry beside its raw bytes, in bytes.
 const CACHED_ENTRY_BYTES: f64 = 48.0;
 
-/// Entries of so many raw bytes that are read without storage: those for which a cache of entries
-/// of `cache` bytes has room, and those of a memtable of `memtable` bytes, which is half full in
-/// the mean.
-///
-/// What is written is assumed to be chosen like what is read, as in YCSB, whose updates meet the
-/// most popular keys and whose latest entries are the most popular ones.
-pub fn entries_in_memory(cache: f64, memtable: f64, entry: f64) -> f64 {
-    cache.max(0.0) / (entry + CACHED_ENTRY_BYTES) + memtable / 2.0 / entry
+/// Entries of so many raw bytes for which a cache of entries of `cache` bytes has room.
+pub fn entries(cache: f64, entry: f64) -> f64 {
+    cache.max(0.0) / (entry + CACHED_ENTRY_BYTES)
 }
 
 /// The share of lookups that a cache serves with room for `cached` of `keys` keys, which are chosen
@@ -48,11 +43,11 @@ fn popularity(n: f64, theta: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// 100 entries with their 48 bytes in the cache, and half of 60 in the memtable.
+    /// 100 entries with their 48 bytes.
     #[test]
-    fn entries_in_memory_by_hand() {
-        assert_eq!(entries_in_memory(100.0 * 148.0, 60.0 * 100.0, 100.0), 130.0);
-        assert_eq!(entries_in_memory(-1.0, 0.0, 100.0), 0.0, "memory that the other parts have taken");
+    fn entries_by_hand() {
+        assert_eq!(entries(100.0 * 148.0, 100.0), 100.0);
+        assert_eq!(entries(-1.0, 100.0), 0.0, "memory that the other parts have taken");
     }
 
     /// Against sums term by term.

@@ -12,8 +12,8 @@
 //!
 //! The costs are those of [`prediction`](crate::prediction): means over the phases of a tree, not
 //! of a full one, where tiered trees look twice as expensive as they are. Time is that of
-//! [`Work::seconds`], which leaves out reads that a cache or a memtable serves: hits follow from
-//! their sizes and the skew of the workload ([`cache::hits`]).
+//! [`Work::seconds`], which leaves out reads that a cache serves: its hits follow from its size and
+//! the skew of the workload ([`cache::hits`]).
 //!
 //! What is found is the best of the designs that were compared, not a proven optimum: ratios are
 //! whole numbers from a list, and memtables are halves and quarters of each other before the
@@ -551,8 +551,7 @@ impl<'a> UnionSearch<'a> {
         let indexes = stored / per_block * FENCE_BYTES;
         let cache = (memory.as_f64() - memtables - filters - indexes).min(limits.cache_max.as_f64());
         let block_hits = (cache.max(0.0) / (stored * entry)).min(1.0);
-        let written = if workload.updates > 0.0 { buffer.as_f64() } else { 0.0 };
-        let of_entries = cache::hits(cache::entries_in_memory(cache, written, entry), keys, *theta);
+        let of_entries = cache::hits(cache::entries(cache, entry), keys, *theta);
         let lookup_hits = block_hits.max(of_entries);
         let mut work = prediction.work(&self.design(policy, buffer, variant), workload.range_entries);
         work.zero_result.hits = block_hits;

@@ -43,7 +43,7 @@ use tamarack_env::sync::{Mutex, Rank};
 use tamarack_env::{Env, Progress, Work, Worker};
 use tamarack_model::Bytes;
 use tamarack_model::bound::SpaceBound;
-use tamarack_model::cost::cache::entries_in_memory;
+use tamarack_model::cost::cache;
 use tamarack_model::device::Device;
 use tamarack_model::navigator::controller::{Decision, Monitor, Present, decide, skew_of_hits};
 use tamarack_model::navigator::read_compaction::{ReadCompaction, ReadTree, Reads, read_compaction};
@@ -283,7 +283,7 @@ impl Controller {
         chosen: &Chosen,
         device: Device,
     ) -> Option<std::result::Result<Decision, Impossible>> {
-        let ControllerParts { scheduler, account, cache, tree, redesign, .. } = &self.parts;
+        let ControllerParts { scheduler, account, tree, redesign, .. } = &self.parts;
         let ControllerSettings { space_bound, memtable_bytes_max, .. } = self.settings;
         let ControllerSettings { is_memtable_given, is_filter_given, .. } = self.settings;
         let (shape, occupancy, in_progress) = scheduler.planner_state();
@@ -298,7 +298,7 @@ impl Controller {
         let (block_bytes, block_bytes_max) =
             if may_change_blocks { (self.settings.block_bytes, BLOCK_BYTES_MAX) } else { (block_bytes, 0) };
         if let Some(hits) = now.hits(first) {
-            let cached = entries_in_memory(cache.entry_bytes() as f64, shape.buffer().as_f64(), entry_bytes as f64);
+            let cached = cache::entries(self.parts.cache.entry_bytes() as f64, entry_bytes as f64);
             state.theta = skew_of_hits(hits, cached, entries as f64);
         }
         // Filters are made of digests; without these, others could not be made.

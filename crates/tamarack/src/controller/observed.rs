@@ -54,7 +54,8 @@ impl Observed {
     /// 1; `None` if there were none.
     ///
     /// By samples, which know what memtables and the block cache served, and at least what the
-    /// entry cache has counted.
+    /// entry cache has counted. As the model has it, all of this is the entry cache's: it takes
+    /// updates for uniform, so that what they leave in memtables is not what is looked up.
     pub(super) fn hits(&self, earlier: &Self) -> Option<f64> {
         let share = |part: f64, of: f64| if of > 0.0 { (part / of).min(1.0) } else { 0.0 };
         let [in_memory, by_reads] = [0, 1].map(|at| self.found[at].saturating_sub(earlier.found[at]) as f64);
