@@ -70,6 +70,14 @@ pub struct Device {
     pub index_seconds: f64,
     /// Processor seconds to find and read an entry in a cached block.
     pub entry_seconds: f64,
+    /// Processor seconds to check and decode [`RANDOM_READ_BYTES`] of a block that was read.
+    pub decode_seconds: f64,
+    /// Processor seconds of a lookup besides its digest, probes and blocks: the memtables, and what
+    /// is counted.
+    pub lookup_seconds: f64,
+    /// Processor seconds of a scan besides the search for its first block in each run, and its
+    /// entries.
+    pub scan_begin_seconds: f64,
     /// Processor seconds of a scan for each entry, in cached blocks of one run.
     pub scan_seconds: f64,
     /// Processor seconds of a compaction for each entry of its inputs: read, merged with those of
@@ -107,6 +115,9 @@ const PROCESSOR: Device = Device {
     probe_seconds: ProbeSeconds { blocked: 50e-9, bloom: 50e-9, elastic: 50e-9, chucky: 100e-9 },
     index_seconds: 150e-9,
     entry_seconds: 500e-9,
+    decode_seconds: 1e-6,
+    lookup_seconds: 200e-9,
+    scan_begin_seconds: 1e-6,
     scan_seconds: 50e-9,
     compaction_seconds: 500e-9,
     put_seconds: 2e-6,
@@ -117,8 +128,9 @@ impl Default for Device {
     ///
     /// The processor of all named devices takes 18.4 ns and 0.1 ns per byte for a digest, 50 ns to
     /// probe a Bloom filter of any kind, 100 ns to probe Chucky's, 150 ns to search the index of a
-    /// run, 500 ns to read an entry in a cached block, 50 ns for an entry of a scan, 500 ns for an
-    /// entry of a compaction, and 2 µs for a put: assumed, too.
+    /// run, 500 ns to read an entry in a cached block, 1 µs to decode a block, 200 ns for a lookup
+    /// and 1 µs for a scan besides these, 50 ns for an entry of a scan, 500 ns for an entry of a
+    /// compaction, and 2 µs for a put: assumed, too.
     fn default() -> Self {
         Self::nvme()
     }
@@ -219,6 +231,11 @@ impl Device {
     /// Seconds of one random block read.
     pub fn block_seconds(&self, bytes: f64) -> f64 {
         self.read_seconds + bytes / self.read_bytes_per_second
+    }
+
+    /// Processor seconds to check and decode so many bytes of blocks that were read.
+    pub fn decoding_seconds(&self, bytes: f64) -> f64 {
+        bytes / RANDOM_READ_BYTES as f64 * self.decode_seconds
     }
 
     /// Seconds in which a compaction copies so many bytes of entries of this size.

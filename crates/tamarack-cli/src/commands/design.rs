@@ -111,7 +111,8 @@ is a name, a file that `tamarack calibrate --output` wrote, or a database in whi
   memory            1 µs              2         10 GB/s           5 GB/s
 and, for all four, of processor time 20 ns per digest, 50 ns per probe of a Bloom
 filter, 100 ns per probe of Chucky, 150 ns and 500 ns to find a block and an entry in
-it, 50 ns per entry of a scan, 500 ns per entry of a compaction, and 2 µs per put.",
+it, 1 µs to decode a block that was read, 200 ns per lookup and 1 µs per scan besides
+these, 50 ns per entry of a scan, 500 ns per entry of a compaction, and 2 µs per put.",
     examples: "\
 tamarack design --entries 100000000 --entry-size 128
 tamarack design --entries 100000000 --policy moose:last=0.8,k=1 --buffer 2MiB

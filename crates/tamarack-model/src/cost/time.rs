@@ -2,7 +2,8 @@
 //! bytes written.
 //!
 //! Of one thread that waits for everything it causes, including compactions: to compare designs. A
-//! block is found by the index of its run and searched, whether it is read or cached. A scan's
+//! block is found by the index of its run and searched, whether it is read or cached; if it is read,
+//! it is checked and decoded before. A scan's
 //! first blocks are read together, for as long as the device takes for so many at once; its others
 //! come with read-ahead, at the device's bandwidth. An entry is written into the
 //! WAL, by its flush and by compactions, all of which but the flush read what they write. Each
@@ -88,12 +89,13 @@ pub struct Seconds {
 impl Work {
     /// How long the operations take on a device.
     pub fn seconds(&self, device: &Device) -> Seconds {
-        let block = device.block_seconds(self.block_bytes);
+        let decoding = device.decoding_seconds(self.block_bytes);
+        let block = device.block_seconds(self.block_bytes) + decoding;
         let search = device.index_seconds + device.entry_seconds;
         let lookup = |work: LookupWork| {
             let hash = if work.probes > 0.0 { device.digest_seconds(KEY_BYTES) } else { 0.0 };
             let probes = work.probes * probe_seconds(self.filter, device);
-            hash + probes + work.blocks * (search + (1.0 - work.hits) * block)
+            device.lookup_seconds + hash + probes + work.blocks * (search + (1.0 - work.hits) * block)
         };
         let ScanWork { seeks, blocks, entries, hits } = self.scan;
         let read_part = 1.0 - hits;
@@ -101,7 +103,8 @@ impl Work {
         let is_read = 1.0 - hits.powf(seeks);
         let waits =
             if is_read > 0.0 { is_read * device.concurrent_reads_seconds(seeks * read_part / is_read) } else { 0.0 };
-        let scan_read = waits + (seeks + blocks) * read_part * self.block_bytes / device.read_bytes_per_second;
+        let one = self.block_bytes / device.read_bytes_per_second + decoding;
+        let scan_read = waits + (seeks + blocks) * read_part * one;
         let again = (self.update_writes - 1.0).max(0.0);
         let moved = self.filter_entries * MOVE_PROBES * device.probe_seconds.chucky;
         let synced = self.tables * SYNCS_PER_TABLE * device.sync_seconds;
@@ -110,7 +113,7 @@ impl Work {
         Seconds {
             zero_result: lookup(self.zero_result),
             existing: lookup(self.existing),
-            range: scan_read + seeks * search + entries * device.scan_seconds,
+            range: device.scan_begin_seconds + scan_read + seeks * search + entries * device.scan_seconds,
             update: device.put_seconds
                 + self.update_writes * device.compaction_seconds
                 + moved
@@ -212,8 +215,10 @@ mod tests {
         let fast = Device { read_bytes_per_second: 1e15, ..Device::nvme() };
         let of = |device: &Device, seeks, hits| {
             let scan = ScanWork { seeks, blocks: 0.0, entries: 0.0, hits };
+            let decoded = seeks * (1.0 - hits) * device.decode_seconds;
             let search = seeks * (device.index_seconds + device.entry_seconds);
-            1e6 * (Work { scan, ..work() }.seconds(device).range - search)
+            let processor = device.scan_begin_seconds + search + decoded;
+            1e6 * (Work { scan, ..work() }.seconds(device).range - processor)
         };
         let found = [of(&slow, 4.0, 0.0), of(&fast, 4.0, 0.0), of(&fast, 4.0, 1.0), of(&fast, 1.0, 0.25)];
         // One of two blocks is read with a chance of a half, both with one of a quarter.

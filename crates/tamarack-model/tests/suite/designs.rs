@@ -121,6 +121,7 @@ fn one_filter_for_the_tree_pays_from_three_runs_on() {
         read_bytes_per_second: f64::INFINITY,
         index_seconds: 0.0,
         entry_seconds: 0.0,
+        decode_seconds: 0.0,
         ..Device::default()
     };
     for (words, runs, pays) in [
@@ -194,6 +195,9 @@ fn seconds_by_hand() {
         put_seconds: 8.0,
         index_seconds: 0.0,
         entry_seconds: 0.0,
+        decode_seconds: 0.0,
+        lookup_seconds: 0.0,
+        scan_begin_seconds: 0.0,
         scan_seconds: 0.0,
         compaction_seconds: 0.0,
         sync_seconds: 0.0,
@@ -225,15 +229,26 @@ fn seconds_by_hand() {
     let update = of([0.0, 0.0, 0.0, 1.0], 0.0, "none").cost;
     near(update.seconds_per_op, 8.0 + 1.0 + update.update_writes + (update.update_writes - 1.0) / 40.0, 1e-9, "update");
     // The processor's time for blocks, entries of scans, and entries of compactions comes on top.
-    let processor =
-        Device { index_seconds: 0.5, entry_seconds: 0.25, scan_seconds: 0.125, compaction_seconds: 2.0, ..device };
+    let processor = Device {
+        index_seconds: 0.5,
+        entry_seconds: 0.25,
+        decode_seconds: 4.0,
+        lookup_seconds: 16.0,
+        scan_begin_seconds: 32.0,
+        scan_seconds: 0.125,
+        compaction_seconds: 2.0,
+        ..device
+    };
+    // Blocks have 4000 bytes.
+    let decoded = 4.0 * 4000.0 / 4096.0;
     let more = |parts: [f64; 4], range_entries: f64| {
         let workload = Workload::of_parts(parts[0], parts[1], parts[2], parts[3], range_entries).expect("a workload");
         let [with, without] = [&processor, &device].map(|device| priced(&policy, "none", workload, device).cost);
         with.seconds_per_op - without.seconds_per_op
     };
-    near(more([1.0, 0.0, 0.0, 0.0], 0.0), 4.0 * 0.75, 1e-9, "blocks of four runs");
-    near(more([0.0, 0.0, 1.0, 0.0], 80.0), 4.0 * 0.75 + 80.0 * 0.125, 1e-9, "a scan");
+    near(more([1.0, 0.0, 0.0, 0.0], 0.0), 16.0 + 4.0 * (0.75 + decoded), 1e-9, "blocks of four runs");
+    let scan = 32.0 + 4.0 * 0.75 + (4.0 + 2.0) * decoded + 80.0 * 0.125;
+    near(more([0.0, 0.0, 1.0, 0.0], 80.0), scan, 1e-9, "a scan, of 40 entries to a block");
     near(more([0.0, 0.0, 0.0, 1.0], 0.0), update.update_writes * 2.0, 1e-9, "flushes and compactions");
     // A mix is the sum of its parts.
     let parts: f64 = (0..4)

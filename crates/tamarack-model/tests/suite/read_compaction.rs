@@ -73,7 +73,7 @@ fn gain_and_cost_by_hand() {
     let reads = Reads { filter: "none".parse().expect("filters"), ..reads([1.0, 0.0, 0.0, 0.0], 1e6) };
     let found = chosen(&runs, &reads).expect("it pays");
     let device = reads.device;
-    let block = device.block_seconds(4096.0) + device.index_seconds + device.entry_seconds;
+    let block = device.block_seconds(4096.0) + device.decode_seconds + device.index_seconds + device.entry_seconds;
     assert!((found.gain_seconds / (1e6 * block) - 1.0).abs() < 1e-9, "{found:?}");
     let bytes = 2e6;
     let cost = bytes / ENTRY_BYTES as f64 * device.compaction_seconds

@@ -13,6 +13,11 @@
 //!   calibration's file has. Each search waits for the one before.
 //! * **Entry read**: [`Block::versions`] for a key that is there, in random blocks of 4 KiB. A get
 //!   of a cached block does this after its search in the cache.
+//! * **Decoding**: [`open_block_into`] and [`Block::decode`] for stored blocks of 4 KiB without
+//!   compression, in random order: what a reader does with a block that it has read.
+//! * **Lookup**: [`Db::get`] for absent keys beyond all others, without what the digest takes, in
+//!   the database of the scans.
+//! * **Begin of a scan**: a scan there that returns one entry, without what the search for it takes.
 //! * **Scan step**: [`Scan::next_lent`](crate::Scan::next_lent) over the one run of a database in
 //!   memory whose blocks are cached.
 //! * **Compaction entry**: the compaction to that run, of two runs whose keys alternate, by one
@@ -41,9 +46,10 @@ use crate::cuckoo::{Directory, Partition};
 use crate::db::Db;
 use crate::error::Result;
 use crate::format::block::{Block, BlockBuilder, Compression};
+use crate::format::checksum::{FileKind, Place};
 use crate::format::entry::{Entry, EntryKind, Sequence};
 use crate::format::fences::{FIRST_PLACE, Fences};
-use crate::format::stored::BlockHandle;
+use crate::format::stored::{BlockEncoder, BlockHandle, open_block_into};
 use crate::format::table::fence_entry;
 use crate::options::{AdvancedOptions, Options};
 use crate::random_reads::{median, timed};
@@ -63,8 +69,9 @@ const ROUNDS: u64 = 31;
 /// Databases that are made, loaded, compacted and scanned.
 const TREES: u64 = 3;
 
-/// Puts in a round, and rounds of scans of each database.
+/// Puts in a round, queries in a round, and rounds of scans of each database.
 const PUTS: u64 = 1024;
+const QUERIES: u64 = 1024;
 const SCANS: u64 = 7;
 
 /// Calls in a round, at most: a millisecond or a few.
@@ -115,12 +122,25 @@ pub(super) fn measure(env: &dyn Env, data_bytes: u64, time: Duration, plan: &mut
     let probe_seconds = probes(&rounds, keys, plan);
     let index_seconds = index(&rounds, data_bytes / BLOCK_BYTES as u64);
     plan.advance(INDEX_SHARE);
-    let entry_seconds = entries(&rounds, (data_bytes / BYTES_PER_BLOCK_BYTE / BLOCK_BYTES as u64).clamp(1, BLOCKS_MAX));
+    let blocks = (data_bytes / BYTES_PER_BLOCK_BYTE / BLOCK_BYTES as u64).clamp(1, BLOCKS_MAX);
+    let entry_seconds = entries(&rounds, blocks);
+    let decode_seconds = decoding(env, blocks);
     plan.advance(ENTRY_SHARE);
     // A power of two, so that an odd factor scatters the keys.
     let entries = at_most(data_bytes / BYTES_PER_TREE_ENTRY, TREE_ENTRIES_PER_SECOND).max(512);
     let of_tree = tree(env, 1 << entries.ilog2(), plan)?;
-    Ok(Device { hash_seconds, hash_byte_seconds, probe_seconds, index_seconds, entry_seconds, ..of_tree })
+    let digest_seconds = hash_seconds + KEY_BYTES as f64 * hash_byte_seconds;
+    Ok(Device {
+        hash_seconds,
+        hash_byte_seconds,
+        probe_seconds,
+        index_seconds,
+        entry_seconds,
+        decode_seconds,
+        lookup_seconds: (of_tree.lookup_seconds - digest_seconds).max(SECONDS_MIN),
+        scan_begin_seconds: (of_tree.scan_begin_seconds - index_seconds - entry_seconds).max(SECONDS_MIN),
+        ..of_tree
+    })
 }
 
 /// Rounds of so many calls each.
@@ -284,8 +304,39 @@ fn entries(rounds: &Rounds<'_>, blocks: u64) -> f64 {
     )
 }
 
+/// The seconds of checking and decoding a block of [`BLOCK_BYTES`], of so many.
+fn decoding(env: &dyn Env, blocks: u64) -> f64 {
+    let place = Place::new(0, FileKind::Table, 1);
+    let (mut encoder, mut next) = (BlockEncoder::new(place), 0);
+    let stored: Vec<(ByteBuffer, BlockHandle)> = (0..blocks)
+        .map(|number| {
+            let (mut payload, count) = payload(next);
+            next += count;
+            let handle = encoder.finish_block(&mut payload, Compression::None, number * BLOCK_BYTES as u64);
+            (payload, handle)
+        })
+        .collect();
+    let bytes: usize = stored.iter().map(|(stored, _)| stored.len()).sum();
+    let mut space = ByteBuffer::new();
+    let mut decode = |(stored, handle): &(ByteBuffer, BlockHandle)| {
+        open_block_into(stored, place, handle, &mut space).expect("it was made here");
+        space = Block::decode(std::mem::take(&mut space)).map(Block::into_bytes).expect("it was made here");
+    };
+    let seconds = (0..ROUNDS).map(|round| {
+        let order = (0..blocks).map(|number| mixed((round * blocks + number).wrapping_mul(STEP)) % blocks);
+        timed(env, || order.for_each(|at| decode(&stored[at as usize]))).1
+    });
+    median(seconds.collect()) * BLOCK_BYTES as f64 / bytes as f64
+}
+
 /// A full block of the keys from a number on, as a cache has it, and how many they are.
 fn block(first: u64) -> (Block, u64) {
+    let (payload, count) = payload(first);
+    (Block::decode(payload).expect("it was built here").indexed(), count)
+}
+
+/// The payload of that block.
+fn payload(first: u64) -> (ByteBuffer, u64) {
     let (mut builder, mut count) = (BlockBuilder::new(RESTART_INTERVAL), 0);
     loop {
         let key = key(first + count);
@@ -299,12 +350,14 @@ fn block(first: u64) -> (Block, u64) {
     }
     let mut payload = ByteBuffer::new();
     builder.finish_into(&mut payload);
-    (Block::decode(ByteBuffer::from(&payload[..])).expect("it was built here").indexed(), count)
+    (ByteBuffer::from(&payload[..]), count)
 }
 
-/// The seconds of puts, compactions and scans, in a device whose other figures mean nothing.
+/// The seconds of puts, compactions, lookups and scans, in a device whose other figures mean
+/// nothing.
 fn tree(env: &dyn Env, entries: u64, plan: &mut Plan<'_>) -> Result<Device> {
     let (mut puts, mut compactions, mut steps) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut lookups, mut begins) = (Vec::new(), Vec::new());
     for number in 0..TREES {
         let db = database(entries, number)?;
         for run in 0..2 {
@@ -327,12 +380,20 @@ fn tree(env: &dyn Env, entries: u64, plan: &mut Plan<'_>) -> Result<Device> {
             let (counted, seconds) = timed(env, || count(&db));
             assert_eq!(counted?, entries, "every key is stored");
             steps.push(seconds / entries as f64);
+            let (got, seconds) = timed(env, || (0..QUERIES).try_for_each(|number| absent(&db, entries + number)));
+            got?;
+            lookups.push(seconds / QUERIES as f64);
+            let (begun, seconds) = timed(env, || (0..QUERIES).try_for_each(|number| first(&db, entries, number)));
+            begun?;
+            begins.push(seconds / QUERIES as f64);
         }
         db.close()?;
         plan.advance(TREE_SHARE);
     }
     let (put_seconds, compaction_seconds, scan_seconds) = (median(puts), median(compactions), median(steps));
-    Ok(Device { put_seconds, compaction_seconds, scan_seconds, ..Device::default() })
+    let (lookup_seconds, scan_begin_seconds) = (median(lookups), median(begins));
+    let device = Device::default();
+    Ok(Device { put_seconds, compaction_seconds, scan_seconds, lookup_seconds, scan_begin_seconds, ..device })
 }
 
 /// A database in memory whose memtable is large enough for all entries, and whose runs stay.
@@ -355,6 +416,19 @@ fn database(entries: u64, seed: u64) -> Result<Db> {
 fn put_scattered(db: &Db, entries: u64, run: u64, at: u64) -> Result<()> {
     let scattered = at.wrapping_mul(STEP) % (entries / 2);
     db.put(key(2 * scattered + run), VALUE)
+}
+
+/// Looks up a key beyond all others.
+fn absent(db: &Db, number: u64) -> Result<()> {
+    db.get(key(number)).map(|found| assert!(found.is_none(), "key {number} was never put"))
+}
+
+/// Scans one entry.
+fn first(db: &Db, entries: u64, number: u64) -> Result<()> {
+    let from = key(mixed(number) % entries);
+    let mut scan = db.scan(&from[..]..).limit(1);
+    black_box(scan.next_lent()?.expect("it is there").1.first());
+    Ok(())
 }
 
 fn count(db: &Db) -> Result<u64> {
