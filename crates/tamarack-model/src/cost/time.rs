@@ -2,12 +2,12 @@
 //! bytes written.
 //!
 //! Of one thread that waits for everything it causes, including compactions: to compare designs. A
-//! block is found by the index of its run and searched, whether it is read or cached; if it is read,
-//! it is checked and decoded before. A scan's
-//! first blocks are read together, for as long as the device takes for so many at once; its others
-//! come with read-ahead, at the device's bandwidth. An entry is written into the
-//! WAL, by its flush and by compactions, all of which but the flush read what they write. Each
-//! table of these is synced, and so is what makes it a part of the tree.
+//! block is found by the index of its run and searched, whether it is read or cached; if it is
+//! read, it is checked and decoded before. A scan's first blocks are read together, for as long as
+//! the device takes for so many at once; its others come with read-ahead, at the device's
+//! bandwidth. An entry is written into the WAL, by its flush and by compactions, all of which but
+//! the flush read what they write. Each table of these is synced, and so is what makes it a part of
+//! the tree.
 
 use crate::device::Device;
 use crate::filter::chucky::GROWTH;

@@ -17,7 +17,8 @@
 //!   compression, in random order: what a reader does with a block that it has read.
 //! * **Lookup**: [`Db::get`] for absent keys beyond all others, without what the digest takes, in
 //!   the database of the scans.
-//! * **Begin of a scan**: a scan there that returns one entry, without what the search for it takes.
+//! * **Begin of a scan**: a scan there that returns one entry, without what the search for it
+//!   takes.
 //! * **Scan step**: [`Scan::next_lent`](crate::Scan::next_lent) over the one run of a database in
 //!   memory whose blocks are cached.
 //! * **Compaction entry**: the compaction to that run, of two runs whose keys alternate, by one
