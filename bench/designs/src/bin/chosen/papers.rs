@@ -401,7 +401,7 @@ mod tests {
     #[test]
     fn never_worse_than_papers() {
         let mut most = [0.0_f64; PAPERS.len()];
-        let mixes = ["moose-B", "moose-J", "13F-50", "existing-50"];
+        let mixes = ["moose-B", "moose-C", "moose-J", "13F-50", "existing-50"];
         for setting in
             settings(&TREES[..1], &["nvme"]).into_iter().filter(|setting| mixes.contains(&setting.mix.name.as_str()))
         {
