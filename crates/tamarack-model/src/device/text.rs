@@ -325,6 +325,29 @@ mod tests {
         assert_eq!(text.parse(), Ok(device));
     }
 
+    /// Figures that earlier programs did not measure are the default's; others must be there.
+    #[test]
+    fn later_figures_may_be_missing() {
+        let device = any(&mut Random::new(2));
+        for (place, figure) in DEVICE_FIGURES.iter().enumerate() {
+            let prefix = format!("{} ", figure.name);
+            let text: String = device
+                .to_string()
+                .lines()
+                .filter(|line| !line.starts_with(&prefix))
+                .map(|line| format!("{line}\n"))
+                .collect();
+            let mut expected = device;
+            figure.set(&mut expected, figure.get(&Device::default()));
+            match text.parse::<Device>() {
+                Ok(found) => assert!(place >= FIRST_FIGURES && found == expected, "{}", figure.name),
+                Err(error) => {
+                    assert!(place < FIRST_FIGURES && error.to_string().contains(figure.name), "{error}");
+                }
+            }
+        }
+    }
+
     /// What is wrong is named with its line.
     #[test]
     fn refusals() {
