@@ -53,9 +53,9 @@ pub enum Access {
     ReadRandom,
     /// Reads and writes through the page cache.
     ReadWrite,
-    /// Reads that bypass the page cache (direct I/O) where that is supported, and `Read` elsewhere;
-    /// see [`File::direct_alignment`]. The implementation handles alignment. A file must be fully
-    /// synced before its first direct read.
+    /// Reads that bypass the page cache (direct I/O) where that is supported, and `ReadRandom`
+    /// elsewhere; see [`File::direct_alignment`]. The implementation handles alignment. A file must
+    /// be fully synced before its first direct read.
     ReadDirect,
 }
 

@@ -31,16 +31,14 @@ pub(crate) fn code_only(text: &str) -> String {
     String::from_utf8(out).expect("blanks replace whole literals and comments")
 }
 
-/// The code without items under `#[cfg(test)]`, blanked likewise.
+/// The code without items under `#[cfg(test)]` and `#[cfg(all(test, …))]`, blanked likewise.
 pub(crate) fn without_tests(code: &str) -> String {
-    const MARK: &str = "#[cfg(test)]";
     let mut out = code.as_bytes().to_vec();
-    let mut from = 0;
-    while let Some(found) = code[from..].find(MARK) {
-        let start = from + found;
-        let end = item_end(code.as_bytes(), start + MARK.len());
-        blank(&mut out[start..end]);
-        from = end;
+    for mark in ["#[cfg(test)]", "#[cfg(all(test,"] {
+        for (start, _) in code.match_indices(mark) {
+            let end = item_end(code.as_bytes(), start);
+            blank(&mut out[start..end]);
+        }
     }
     String::from_utf8(out).expect("blanks replace whole items")
 }
@@ -303,6 +301,8 @@ fn reads_the_awkward_parts_of_rust() {
 
     let shipped = without_tests("fn a() {}\n#[cfg(test)]\nmod tests {\n use crate::high::X; fn t() {} }\nfn b() {}");
     assert!(shipped.contains("fn b") && !shipped.contains("high"), "{shipped}");
+    let shipped = without_tests("#[cfg(all(test, not(feature = \"f\")))]\nmod t {\n use super::*; }\nfn b() {}");
+    assert!(shipped.contains("fn b") && !shipped.contains("super"), "{shipped}");
     assert_eq!(
         declared_modules("pub mod a;\n#[cfg(test)]\nmod t;\nmod inline { }"),
         [("a".into(), false), ("t".into(), true)]

@@ -1,5 +1,6 @@
 //! The program as a process of its own: what only shows there.
 //!
+//! * [`documented`]: the commands of the README and the guide print what stands there.
 //! * [`killed`]: an import that is killed has stored what it acknowledged, and nothing but the
 //!   beginning of its input.
 //! * [`odd_files`]: FIFOs, directories and absurd numbers under names of the database's.
@@ -17,6 +18,8 @@
     reason = "these tests are about real files, real processes and real time"
 )]
 
+#[cfg(unix)]
+mod documented;
 mod full;
 mod killed;
 #[cfg(unix)]

@@ -30,8 +30,8 @@ impl BufferedFile {
 
     /// Has the page cache read nothing that is not asked for.
     ///
-    /// It would take neighbouring reads of a scan for the beginning of a long one, and read up to
-    /// 8 MiB with them.
+    /// It would take neighbouring reads of a scan for the beginning of a long one, and read as much
+    /// with them as the device's read-ahead is set to: several MiB on some machines.
     #[cfg(target_os = "linux")]
     pub(super) fn advise_random(&self) {
         advise(&self.0, 0, 0, Advice::Random);

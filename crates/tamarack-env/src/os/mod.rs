@@ -183,7 +183,7 @@ impl Env for OsEnv {
         let file = regular::open(path, std::fs::OpenOptions::new().read(true).write(write), OFlags::empty())?;
         let file = BufferedFile::new(file);
         #[cfg(target_os = "linux")]
-        if access == Access::ReadRandom {
+        if matches!(access, Access::ReadRandom | Access::ReadDirect) {
             file.advise_random();
         }
         Ok(Arc::new(file))

@@ -9,9 +9,9 @@
 //! ```
 //!
 //! Every figure stands there once, in any order; those may be missing that earlier programs did not
-//! measure. Values are decimal numbers above 0, without sign
-//! and exponent. Printing gives the shortest decimal number from which parsing makes the same value
-//! again, bit by bit: units are powers of ten, so printing and parsing only move the point.
+//! measure. Values are decimal numbers above 0, without sign and exponent. Printing gives the
+//! shortest decimal number from which parsing makes the same value again, bit by bit: units are
+//! powers of ten, so printing and parsing only move the point.
 //!
 //! The list of figures is the one place that knows names and units; programs print from it, too.
 

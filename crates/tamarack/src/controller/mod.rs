@@ -298,7 +298,7 @@ impl Controller {
         let (block_bytes, block_bytes_max) =
             if may_change_blocks { (self.settings.block_bytes, BLOCK_BYTES_MAX) } else { (block_bytes, 0) };
         if let Some(hits) = now.hits(first) {
-            let cached = cache::entries(self.parts.cache.entry_bytes() as f64, entry_bytes as f64);
+            let cached = self.cached_entries(entry_bytes as f64);
             state.theta = skew_of_hits(hits, cached, entries as f64);
         }
         // Filters are made of digests; without these, others could not be made.
@@ -328,6 +328,14 @@ impl Controller {
             limits,
         };
         decide(&state.monitor, &request, &present, &|| self.goes_on())
+    }
+
+    /// Entries of so many raw bytes in the block cache: copies, and those in its blocks.
+    fn cached_entries(&self, entry_bytes: f64) -> f64 {
+        let cache = &self.parts.cache;
+        let copied_bytes = cache.entry_bytes();
+        let block_bytes = cache.used_bytes().saturating_sub(copied_bytes);
+        cache::entries(copied_bytes as f64, entry_bytes) + block_bytes as f64 / entry_bytes
     }
 
     /// Has runs compacted into one if reads repay it, in a tree whose design is still this one.

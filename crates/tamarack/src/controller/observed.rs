@@ -5,8 +5,11 @@ use tamarack_model::navigator::controller::Operations;
 use crate::stats::{Counters, LatencyKind, LookupCounts, ScanCounts};
 use crate::tree::state::Tree;
 
+/// Samples of lookups that found their keys, before their share says anything.
+const SAMPLES_MIN: f64 = 50.0;
+
 /// Counters since opening, as of one moment.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Observed {
     lookups: LookupCounts,
     /// Sampled lookups that found their keys in memory, and that read blocks for that.
@@ -53,16 +56,18 @@ impl Observed {
     /// The share of lookups of existing keys since an earlier moment that read nothing, from 0 to
     /// 1; `None` if there were none.
     ///
-    /// By samples, which know what memtables and the block cache served, and at least what the
-    /// entry cache has counted. As the model has it, all of this is the entry cache's: it takes
-    /// updates for uniform, so that what they leave in memtables is not what is looked up.
+    /// By samples, if there are enough, which know what memtables and the block cache served, and
+    /// at least what the entry cache has counted. As the model has it, all of this is the entry
+    /// cache's: it takes updates for uniform, so that what they leave in memtables is not what is
+    /// looked up.
     pub(super) fn hits(&self, earlier: &Self) -> Option<f64> {
-        let share = |part: f64, of: f64| if of > 0.0 { (part / of).min(1.0) } else { 0.0 };
         let [in_memory, by_reads] = [0, 1].map(|at| self.found[at].saturating_sub(earlier.found[at]) as f64);
+        let sampled = in_memory + by_reads;
+        let by_samples = if sampled >= SAMPLES_MIN { in_memory / sampled } else { 0.0 };
         let cached = |lookups: &LookupCounts| lookups.cached_entries.saturating_sub(lookups.cached_absences);
         let cached = cached(&self.lookups).saturating_sub(cached(&earlier.lookups)) as f64;
         let existing = self.since(earlier).existing;
-        (existing > 0.0).then(|| share(in_memory, in_memory + by_reads).max(share(cached, existing)))
+        (existing > 0.0).then(|| (cached / existing).min(1.0).max(by_samples))
     }
 
     /// The share of writes since an earlier moment that have put new keys, from 0 to 1: as many as
@@ -72,5 +77,29 @@ impl Observed {
         let written = self.written.saturating_sub(earlier.written) as f64;
         let more = self.stored.saturating_sub(earlier.stored) as f64;
         if written == 0.0 { 0.0 } else { (more / written).min(1.0) }
+    }
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+
+    /// Of 1,000 lookups 400 found their keys, 100 of these in the entry cache: a quarter, unless
+    /// enough samples know of more.
+    #[test]
+    fn hits_by_hand() {
+        let counts = |lookups, zero_result, cached_entries, cached_absences| LookupCounts {
+            lookups,
+            zero_result,
+            cached_entries,
+            cached_absences,
+            ..LookupCounts::default()
+        };
+        let earlier = Observed { lookups: counts(5_000, 5, 4_000, 5), found: [1_000, 10], ..Observed::default() };
+        let now = |found| Observed { lookups: counts(6_000, 605, 4_300, 205), found, ..Observed::default() };
+        assert_eq!(now([1_001, 10]).hits(&earlier), Some(0.25), "one sample says nothing");
+        assert_eq!(now([1_030, 30]).hits(&earlier), Some(0.6));
+        assert_eq!(now([1_001, 109]).hits(&earlier), Some(0.25), "samples have errors, counters have none");
+        assert_eq!(now([1_001, 10]).hits(&now([1_001, 10])), None);
     }
 }

@@ -238,7 +238,10 @@ impl<'a> Lookups<'a> {
         }
         match found {
             Some(found) => self.found(at, found),
-            None => (self.zero_result, self.cached_absences) = (self.zero_result + 1, self.cached_absences + 1),
+            None => {
+                self.zero_result += 1;
+                self.cached_absences += 1;
+            }
         }
         Ok(true)
     }

@@ -167,18 +167,20 @@ impl Pieces {
                 let is_forward = direction == Direction::Forward;
                 let ahead_bytes = if is_forward { whole_bytes as usize } else { ahead_bytes };
                 self.window.read(table, handle, direction, ahead_bytes)?;
-                if is_forward {
-                    self.announce_next(table, self.growth.following().min(piece_bytes));
-                }
             }
             let beyond = lower.block_beyond(self.window.end());
             let end = handle.offset.saturating_add(wanted_bytes as u64).min(table.data_end());
             if direction == Direction::Forward
                 && let Some((start, least_end)) = beyond.filter(|(start, _)| *start < end)
-                && self.window.may_read_ahead(table)
             {
-                let ahead_bytes = self.growth.next_sequential().min(piece_bytes) as u64;
-                self.window.read_ahead(table, start, end.min(least_end.max(lower.last_end_by(start + ahead_bytes))));
+                if self.window.may_read_ahead(table) {
+                    let ahead_bytes = self.growth.next_sequential().min(piece_bytes) as u64;
+                    let piece_end = least_end.max(lower.last_end_by(start + ahead_bytes));
+                    self.window.read_ahead(table, start, end.min(piece_end));
+                } else {
+                    let ahead_bytes = self.growth.following().min(piece_bytes) as u64;
+                    table.file.will_read(start, end.min(start + ahead_bytes));
+                }
             }
         }
         let block = self.window.block_or_read(table, handle, direction, 0, space)?;
@@ -206,13 +208,6 @@ impl Pieces {
         let is_alone = self.policy == ReadPolicy::Cached && self.window.reads_alone(handle);
         let _charge = is_alone.then(|| self.volume.take_turn(table, handle));
         self.window.block_or_read(table, handle, direction, ahead_bytes, ByteBuffer::new())
-    }
-
-    /// Has the page cache begin to read so many bytes after those of the window, which the cursor
-    /// is likely to read next.
-    fn announce_next(&self, table: &Table, bytes: usize) {
-        let end = self.window.end();
-        table.file.will_read(end, end.saturating_add(bytes as u64).min(table.data_end()));
     }
 
     /// The data block once more after its release.
@@ -259,8 +254,11 @@ impl Pieces {
             self.bounded(table, lower, direction, bytes)
         };
         let block = self.block_or_read(table, handle, direction, ahead_bytes)?;
-        if ahead_bytes > 0 && direction == Direction::Forward && !self.growth.is_short() && !self.volume.is_limited() {
-            self.announce_next(table, self.growth.following());
+        let is_long = ahead_bytes > 0 && !self.growth.is_short() && !self.volume.is_limited();
+        if is_long && direction == Direction::Forward {
+            let wanted = lower.wanted_bytes(table, direction, &self.volume) as u64;
+            let (start, end) = (self.window.end(), handle.offset.saturating_add(wanted).min(table.data_end()));
+            table.file.will_read(start, end.min(start + self.growth.following() as u64));
         }
         let block = table.storage.share(block);
         let keeps_much = self.window.memory_bytes() > 2 * SEQUENTIAL_BYTES;

@@ -681,7 +681,8 @@ impl BlockFile {
         Ok(ReadRequest { file, offset, bytes })
     }
 
-    /// Says that the bytes are read soon, if a page cache can make use of that.
+    /// Says that the bytes from `start` to `end`, if any, are read soon, if a page cache can make
+    /// use of that.
     pub(super) fn will_read(&self, start: u64, end: u64) {
         if !self.is_direct() {
             // Whoever reads them reports a failure to open the file again.
