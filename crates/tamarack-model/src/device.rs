@@ -70,7 +70,8 @@ pub struct Device {
     pub index_seconds: f64,
     /// Processor seconds to find and read an entry in a cached block.
     pub entry_seconds: f64,
-    /// Processor seconds to check and decode [`RANDOM_READ_BYTES`] of a block that was read.
+    /// Processor seconds for [`RANDOM_READ_BYTES`] of a block that is read, besides the device: to
+    /// check, decode and cache it, and to free another one.
     pub decode_seconds: f64,
     /// Processor seconds of a lookup besides its digest, probes and blocks: the memtables, and what
     /// is counted.
@@ -233,7 +234,7 @@ impl Device {
         self.read_seconds + bytes / self.read_bytes_per_second
     }
 
-    /// Processor seconds to check and decode so many bytes of blocks that were read.
+    /// Processor seconds for so many bytes of blocks that are read, besides the device.
     pub fn decoding_seconds(&self, bytes: f64) -> f64 {
         bytes / RANDOM_READ_BYTES as f64 * self.decode_seconds
     }

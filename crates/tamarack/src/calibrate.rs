@@ -8,8 +8,9 @@
 //!
 //! * [`storage`] writes a temporary file in the directory and reads it back, past the page cache
 //!   where the file system can.
-//! * [`processor`] calls hash, filters, index and blocks as a lookup does, and uses a database in
-//!   memory for what only a whole one does: puts, scans, compactions.
+//! * [`processor`] calls hash, filters, index and blocks as a lookup does.
+//! * [`tree`] uses a database in memory for what only a whole one does: puts, lookups, scans,
+//!   compactions.
 //! * [`calibration`](crate::calibration) keeps the figures in the directory of a database.
 //!
 //! Each figure is the median of several rounds, so that a pause of the machine in some of them does
@@ -26,9 +27,11 @@
 //!
 //! Tests: `calibration`, and `tests/suite/calibration.rs`.
 
+mod entries;
 mod plan;
 mod processor;
 mod storage;
+mod tree;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -3,8 +3,8 @@
 //!
 //! Of one thread that waits for everything it causes, including compactions: to compare designs. A
 //! block is found by the index of its run and searched, whether it is read or cached; if it is
-//! read, it is checked and decoded before. A scan's first blocks are read together, for as long as
-//! the device takes for so many at once; its others come with read-ahead, at the device's
+//! read, it is checked, decoded and cached before. A scan's first blocks are read together, for as
+//! long as the device takes for so many at once; its others come with read-ahead, at the device's
 //! bandwidth. An entry is written into the WAL, by its flush and by compactions, all of which but
 //! the flush read what they write. Each table of these is synced, and so is what makes it a part of
 //! the tree.

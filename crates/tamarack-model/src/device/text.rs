@@ -143,7 +143,7 @@ pub const DEVICE_FIGURES: &[DeviceFigure] = &[
     figure("scan_step", Nanoseconds, "entry of a cached scan", |d| &mut d.scan_seconds),
     figure("compaction_entry", Nanoseconds, "entry of a compaction's inputs", |d| &mut d.compaction_seconds),
     figure("put", Nanoseconds, "put of an entry, not synced", |d| &mut d.put_seconds),
-    figure("block_decoded", Nanoseconds, "block of 4 KiB checked and decoded", |d| &mut d.decode_seconds),
+    figure("block_decoded", Nanoseconds, "block of 4 KiB, besides its read", |d| &mut d.decode_seconds),
     figure("lookup", Nanoseconds, "lookup, besides runs", |d| &mut d.lookup_seconds),
     figure("scan_begin", Nanoseconds, "scan, besides runs and entries", |d| &mut d.scan_begin_seconds),
 ];

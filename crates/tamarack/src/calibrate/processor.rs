@@ -14,16 +14,10 @@
 //! * **Entry read**: [`Block::versions`] for a key that is there, in random blocks of 4 KiB. A get
 //!   of a cached block does this after its search in the cache.
 //! * **Decoding**: [`open_block_into`] and [`Block::decode`] for stored blocks of 4 KiB without
-//!   compression, in random order: what a reader does with a block that it has read.
-//! * **Lookup**: [`Db::get`] for absent keys beyond all others, without what the digest takes, in
-//!   the database of the scans.
-//! * **Begin of a scan**: a scan there that returns one entry, without what the search for it
-//!   takes.
-//! * **Scan step**: [`Scan::next_lent`](crate::Scan::next_lent) over the one run of a database in
-//!   memory whose blocks are cached.
-//! * **Compaction entry**: the compaction to that run, of two runs whose keys alternate, by one
-//!   thread and without compression: all that it does, with storage in memory.
-//! * **Put**: [`Db::put`] into that database, with digest, WAL record and memtable.
+//!   compression, in random order: the least that a block takes that was read.
+//! * **Puts, compactions, lookups, scans, blocks that are read**: whole operations on a database,
+//!   see [`tree`]. Of what these take, the figures above are subtracted, so that a model that adds
+//!   up the parts has the whole.
 //!
 //! Entries have keys of 16 bytes and values of 100. What it takes to choose the key of a probe is
 //! measured as well, and subtracted.
@@ -34,7 +28,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tamarack_env::random::{STEP, mixed};
-use tamarack_env::{ByteBuffer, Env, MemoryEnv};
+use tamarack_env::{ByteBuffer, Env};
 use tamarack_filter::chucky::{Code, Shares};
 use tamarack_filter::{Digest, Filter, FilterKind, Size};
 use tamarack_model::Bytes;
@@ -42,9 +36,10 @@ use tamarack_model::device::{Device, ProbeSeconds};
 use tamarack_model::filter::chucky::{Classes, load, slots};
 use tamarack_model::policy::Auto;
 
+use super::entries::{KEY_BYTES, VALUE, key};
 use super::plan::Plan;
+use super::tree;
 use crate::cuckoo::{Directory, Partition};
-use crate::db::Db;
 use crate::error::Result;
 use crate::format::block::{Block, BlockBuilder, Compression};
 use crate::format::checksum::{FileKind, Place};
@@ -52,28 +47,17 @@ use crate::format::entry::{Entry, EntryKind, Sequence};
 use crate::format::fences::{FIRST_PLACE, Fences};
 use crate::format::stored::{BlockEncoder, BlockHandle, open_block_into};
 use crate::format::table::fence_entry;
-use crate::options::{AdvancedOptions, Options};
 use crate::random_reads::{median, timed};
-use crate::write::Durability;
 
 /// Shares of the time, in thousandths, for the progress: none of the parts asks the clock. A filter
-/// has one for each of four kinds, the database one for each round.
+/// has one for each of four kinds.
 const HASH_SHARE: u64 = 10;
 const FILTER_SHARE: u64 = 25;
 const INDEX_SHARE: u64 = 10;
 const ENTRY_SHARE: u64 = 20;
-const TREE_SHARE: u64 = 20;
 
 /// Rounds of calls: many short ones, since others use the machine, too.
 const ROUNDS: u64 = 31;
-
-/// Databases that are made, loaded, compacted and scanned.
-const TREES: u64 = 3;
-
-/// Puts in a round, queries in a round, and rounds of scans of each database.
-const PUTS: u64 = 1024;
-const QUERIES: u64 = 1024;
-const SCANS: u64 = 7;
 
 /// Calls in a round, at most: a millisecond or a few.
 const CALLS: u64 = 20_000;
@@ -83,14 +67,14 @@ const BYTES_PER_KEY: u64 = 64;
 
 /// Bytes of the file for each byte of blocks, and for each entry of the databases.
 const BYTES_PER_BLOCK_BYTE: u64 = 8;
-const BYTES_PER_TREE_ENTRY: u64 = 2048;
+const BYTES_PER_TREE_ENTRY: u64 = 1024;
 
 /// Blocks that are searched, at most: 32 MiB.
 const BLOCKS_MAX: u64 = 8192;
 
 /// Keys of a filter and entries of a database, at most, for each second of a calibration.
 const FILTER_KEYS_PER_SECOND: f64 = 400e3;
-const TREE_ENTRIES_PER_SECOND: f64 = 10e3;
+const TREE_ENTRIES_PER_SECOND: f64 = 20e3;
 
 /// Bits per key of Bloom filters, and of Chucky.
 const FILTER_BITS: f64 = 10.0;
@@ -104,10 +88,8 @@ const BLOCK_BYTES: usize = 4096;
 const RESTART_INTERVAL: usize = 8;
 const INDEX_RESTART_INTERVAL: usize = 4;
 
-const KEY_BYTES: usize = 16;
 const FENCE_BYTES: usize = 12;
 const LONG_KEY_BYTES: usize = 1024;
-const VALUE: [u8; 100] = [b'v'; 100];
 
 /// The shortest time of a call, for differences that are nothing but noise.
 const SECONDS_MIN: f64 = 1e-12;
@@ -128,19 +110,23 @@ pub(super) fn measure(env: &dyn Env, data_bytes: u64, time: Duration, plan: &mut
     let decode_seconds = decoding(env, blocks);
     plan.advance(ENTRY_SHARE);
     // A power of two, so that an odd factor scatters the keys.
-    let entries = at_most(data_bytes / BYTES_PER_TREE_ENTRY, TREE_ENTRIES_PER_SECOND).max(512);
-    let of_tree = tree(env, 1 << entries.ilog2(), plan)?;
+    let tree_entries = at_most(data_bytes / BYTES_PER_TREE_ENTRY, TREE_ENTRIES_PER_SECOND).max(512);
+    let seconds = tree::measure(env, 1 << tree_entries.ilog2(), plan)?;
     let digest_seconds = hash_seconds + KEY_BYTES as f64 * hash_byte_seconds;
+    let (lookup, search) = (digest_seconds + probe_seconds.blocked, index_seconds + entry_seconds);
     Ok(Device {
         hash_seconds,
         hash_byte_seconds,
         probe_seconds,
         index_seconds,
         entry_seconds,
-        decode_seconds,
-        lookup_seconds: (of_tree.lookup_seconds - digest_seconds).max(SECONDS_MIN),
-        scan_begin_seconds: (of_tree.scan_begin_seconds - index_seconds - entry_seconds).max(SECONDS_MIN),
-        ..of_tree
+        decode_seconds: seconds.block_read.max(decode_seconds),
+        lookup_seconds: (seconds.lookup - lookup).max(SECONDS_MIN),
+        scan_begin_seconds: (seconds.scan_begin - search).max(SECONDS_MIN),
+        scan_seconds: seconds.scan_step,
+        compaction_seconds: seconds.compaction,
+        put_seconds: seconds.put,
+        ..Device::default()
     })
 }
 
@@ -248,13 +234,6 @@ fn chucky(digests: &[Digest]) -> Directory {
     directory
 }
 
-/// A key, in the order of numbers.
-fn key(number: u64) -> [u8; KEY_BYTES] {
-    let mut key = *b"key:            ";
-    key[4..12].copy_from_slice(&number.to_be_bytes());
-    key
-}
-
 /// The seconds of a search in an index of so many blocks.
 fn index(rounds: &Rounds<'_>, blocks: u64) -> f64 {
     let mut builder = BlockBuilder::new(INDEX_RESTART_INTERVAL);
@@ -352,91 +331,4 @@ fn payload(first: u64) -> (ByteBuffer, u64) {
     let mut payload = ByteBuffer::new();
     builder.finish_into(&mut payload);
     (ByteBuffer::from(&payload[..]), count)
-}
-
-/// The seconds of puts, compactions, lookups and scans, in a device whose other figures mean
-/// nothing.
-fn tree(env: &dyn Env, entries: u64, plan: &mut Plan<'_>) -> Result<Device> {
-    let (mut puts, mut compactions, mut steps) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut lookups, mut begins) = (Vec::new(), Vec::new());
-    for number in 0..TREES {
-        let db = database(entries, number)?;
-        for run in 0..2 {
-            // Both are powers of two.
-            let puts_in_round = PUTS.min(entries / 2);
-            for first in (0..entries / 2).step_by(puts_in_round as usize) {
-                let mut numbers = first..first + puts_in_round;
-                let (put, seconds) = timed(env, || numbers.try_for_each(|at| put_scattered(&db, entries, run, at)));
-                put?;
-                puts.push(seconds / puts_in_round as f64);
-            }
-            db.flush()?;
-        }
-        let (compacted, seconds) = timed(env, || db.compact());
-        compacted?;
-        compactions.push(seconds / entries as f64);
-        // The first scan brings all blocks into the cache.
-        count(&db)?;
-        for _ in 0..SCANS {
-            let (counted, seconds) = timed(env, || count(&db));
-            assert_eq!(counted?, entries, "every key is stored");
-            steps.push(seconds / entries as f64);
-            let (got, seconds) = timed(env, || (0..QUERIES).try_for_each(|number| absent(&db, entries + number)));
-            got?;
-            lookups.push(seconds / QUERIES as f64);
-            let (begun, seconds) = timed(env, || (0..QUERIES).try_for_each(|number| first(&db, entries, number)));
-            begun?;
-            begins.push(seconds / QUERIES as f64);
-        }
-        db.close()?;
-        plan.advance(TREE_SHARE);
-    }
-    let (put_seconds, compaction_seconds, scan_seconds) = (median(puts), median(compactions), median(steps));
-    let (lookup_seconds, scan_begin_seconds) = (median(lookups), median(begins));
-    let device = Device::default();
-    Ok(Device { put_seconds, compaction_seconds, scan_seconds, lookup_seconds, scan_begin_seconds, ..device })
-}
-
-/// A database in memory whose memtable is large enough for all entries, and whose runs stay.
-fn database(entries: u64, seed: u64) -> Result<Db> {
-    let entry_bytes = (KEY_BYTES + VALUE.len() + 8) as u64;
-    let advanced = AdvancedOptions::new()
-        .env(MemoryEnv::new(seed))
-        .policy("tiering:T=10")
-        .memtable_bytes((1 << 20) + 2 * entries * entry_bytes);
-    Options::new()
-        .memory_bytes(1 << 30)
-        .durability(Durability::Buffered)
-        .compression(Compression::None)
-        .threads(1)
-        .advanced(advanced)
-        .open("/calibration")
-}
-
-/// Puts entry `at` of a run: every second key belongs to it, and they come in no order.
-fn put_scattered(db: &Db, entries: u64, run: u64, at: u64) -> Result<()> {
-    let scattered = at.wrapping_mul(STEP) % (entries / 2);
-    db.put(key(2 * scattered + run), VALUE)
-}
-
-/// Looks up a key beyond all others.
-fn absent(db: &Db, number: u64) -> Result<()> {
-    db.get(key(number)).map(|found| assert!(found.is_none(), "key {number} was never put"))
-}
-
-/// Scans one entry.
-fn first(db: &Db, entries: u64, number: u64) -> Result<()> {
-    let from = key(mixed(number) % entries);
-    let mut scan = db.scan(&from[..]..).limit(1);
-    black_box(scan.next_lent()?.expect("it is there").1.first());
-    Ok(())
-}
-
-fn count(db: &Db) -> Result<u64> {
-    let (mut scan, mut count) = (db.scan(..), 0);
-    while let Some((_, value)) = scan.next_lent()? {
-        black_box(value.first());
-        count += 1;
-    }
-    Ok(count)
 }

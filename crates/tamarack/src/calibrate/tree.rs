@@ -1,0 +1,208 @@
+//! Whole operations on a database in memory: what they take besides the steps that
+//! [`processor`](super::processor) measures alone, and besides the device.
+//!
+//! ```text
+//! two runs ─ compact ─► one run, all of it cached        scan step
+//!                         │ one of 32 is put again, into the memtable
+//!                         ├─► absent keys, existing keys, scans of one entry
+//!                         │ opened again, with memory for a quarter
+//!                         └─► existing keys: blocks are read, and evicted
+//! ```
+//!
+//! Keys are drawn alike, so that a read waits for the processor's caches as it does in a database
+//! that is larger than these.
+
+use std::hint::black_box;
+use std::sync::Arc;
+
+use tamarack_env::random::{STEP, mixed};
+use tamarack_env::{Env, MemoryEnv};
+
+use super::entries::{KEY_BYTES, VALUE, key};
+use super::plan::Plan;
+use crate::db::Db;
+use crate::error::Result;
+use crate::format::block::Compression;
+use crate::options::{AdvancedOptions, MEMORY_BYTES_MIN, Options};
+use crate::random_reads::{median, timed};
+use crate::write::Durability;
+
+/// The share of the time of each database, in thousandths.
+const TREE_SHARE: u64 = 20;
+
+/// Databases that are made, loaded, compacted and read.
+const TREES: u64 = 3;
+
+/// Puts in a round, reads in a round, and rounds of reads of each database.
+const PUTS: u64 = 1024;
+const READS: u64 = 1024;
+const ROUNDS: u64 = 7;
+
+/// Rounds of reads that fill the cache of the database with little memory.
+const WARMING: u64 = 8;
+
+/// One of so many entries is in the memtable, and memory is for one of so many.
+const IN_MEMTABLE: u64 = 32;
+const IN_MEMORY: u64 = 4;
+
+/// Raw bytes of an entry.
+const ENTRY_BYTES: u64 = (KEY_BYTES + VALUE.len() + 8) as u64;
+
+/// The median seconds of each operation.
+pub(super) struct OperationSeconds {
+    /// A put, without the operating system.
+    pub(super) put: f64,
+    /// A compaction, for each entry of its inputs.
+    pub(super) compaction: f64,
+    /// An entry of a scan over one run whose blocks are cached.
+    pub(super) scan_step: f64,
+    /// A lookup of an absent key, with one Bloom filter.
+    pub(super) lookup: f64,
+    /// A scan of one entry, whose block is cached.
+    pub(super) scan_begin: f64,
+    /// What a lookup takes longer for a block that is not cached, without the device.
+    pub(super) block_read: f64,
+}
+
+/// Measures databases of so many entries, a power of two.
+pub(super) fn measure(env: &dyn Env, entries: u64, plan: &mut Plan<'_>) -> Result<OperationSeconds> {
+    let mut trees = Vec::new();
+    for seed in 0..TREES {
+        trees.push(of_tree(&MeasuredTree { env, memory: MemoryEnv::new(seed), entries, seed })?);
+        plan.advance(TREE_SHARE);
+    }
+    let middle = |of: fn(&OperationSeconds) -> f64| median(trees.iter().map(of).collect());
+    Ok(OperationSeconds {
+        put: middle(|tree| tree.put),
+        compaction: middle(|tree| tree.compaction),
+        scan_step: middle(|tree| tree.scan_step),
+        lookup: middle(|tree| tree.lookup),
+        scan_begin: middle(|tree| tree.scan_begin),
+        block_read: middle(|tree| tree.block_read),
+    })
+}
+
+/// A database that is measured.
+struct MeasuredTree<'a> {
+    /// The clock.
+    env: &'a dyn Env,
+    memory: Arc<dyn Env>,
+    entries: u64,
+    seed: u64,
+}
+
+fn of_tree(tree: &MeasuredTree<'_>) -> Result<OperationSeconds> {
+    let &MeasuredTree { env, entries, .. } = tree;
+    let db = tree.open(1 << 30)?;
+    let mut puts = Vec::new();
+    for run in 0..2 {
+        // Both are powers of two.
+        let in_round = PUTS.min(entries / 2);
+        for first in (0..entries / 2).step_by(in_round as usize) {
+            let mut numbers = first..first + in_round;
+            let (put, seconds) = timed(env, || numbers.try_for_each(|at| tree.put(&db, run, at)));
+            put?;
+            puts.push(seconds / in_round as f64);
+        }
+        db.flush()?;
+    }
+    let (compacted, compaction) = timed(env, || db.compact());
+    compacted?;
+    // The first scan brings all blocks into the cache.
+    count(&db)?;
+    let mut steps = Vec::new();
+    for _ in 0..ROUNDS {
+        let (counted, seconds) = timed(env, || count(&db));
+        assert_eq!(counted?, entries, "every key is stored");
+        steps.push(seconds / entries as f64);
+    }
+    (0..entries / IN_MEMTABLE).try_for_each(|at| tree.put(&db, 0, at))?;
+    let lookup = tree.median_read(0, |number| absent(&db, number))?;
+    let scan_begin = tree.median_read(1, |number| scan(&db, number))?;
+    let cached = tree.median_read(2, |number| existing(&db, number))?;
+    db.close()?;
+
+    let db = tree.open((entries * ENTRY_BYTES / IN_MEMORY).max(MEMORY_BYTES_MIN))?;
+    tree.reads(3, WARMING * READS, |number| existing(&db, number))?;
+    let read_before = db.stats().lookups.data_blocks_read;
+    let uncached = tree.median_read(4, |number| existing(&db, number))?;
+    let read = db.stats().lookups.data_blocks_read - read_before;
+    db.close()?;
+    let reads_each = read as f64 / (ROUNDS * READS) as f64;
+    Ok(OperationSeconds {
+        put: median(puts),
+        compaction: compaction / entries as f64,
+        scan_step: median(steps),
+        lookup,
+        scan_begin,
+        block_read: if read > READS { (uncached - cached).max(0.0) / reads_each } else { 0.0 },
+    })
+}
+
+impl MeasuredTree<'_> {
+    /// With a memtable that is large enough for all entries, if there is memory, and runs that
+    /// stay.
+    fn open(&self, memory_bytes: u64) -> Result<Db> {
+        let memtable_bytes = (memory_bytes / 4).min((1 << 20) + 2 * self.entries * ENTRY_BYTES);
+        let advanced = AdvancedOptions::new().env(self.memory.clone()).policy("tiering:T=10");
+        Options::new()
+            .memory_bytes(memory_bytes)
+            .durability(Durability::Buffered)
+            .compression(Compression::None)
+            .threads(1)
+            .advanced(advanced.memtable_bytes(memtable_bytes))
+            .open("/calibration")
+    }
+
+    /// Puts entry `at` of a run: every second key belongs to it, and they come in no order.
+    fn put(&self, db: &Db, run: u64, at: u64) -> Result<()> {
+        let scattered = at.wrapping_mul(STEP) % (self.entries / 2);
+        db.put(key(2 * scattered + run), VALUE)
+    }
+
+    /// The median seconds of reads; each kind draws other keys.
+    fn median_read(&self, kind: u64, read: impl Fn(u64) -> Result<()>) -> Result<f64> {
+        let mut seconds = Vec::new();
+        for round in 0..ROUNDS {
+            let (done, all) = timed(self.env, || self.reads(kind * ROUNDS + round, READS, &read));
+            done?;
+            seconds.push(all / READS as f64);
+        }
+        Ok(median(seconds))
+    }
+
+    /// So many reads of numbers of keys, drawn alike.
+    fn reads(&self, round: u64, reads: u64, read: impl Fn(u64) -> Result<()>) -> Result<()> {
+        let first = (self.seed << 40) + (round << 20);
+        (first..first + reads).try_for_each(|at| read(mixed(at.wrapping_mul(STEP)) % self.entries))
+    }
+}
+
+/// Looks up a key that is there.
+fn existing(db: &Db, number: u64) -> Result<()> {
+    db.get(key(number)).map(|found| assert!(found.is_some(), "key {number} was put"))
+}
+
+/// Looks up a key between two that are there.
+fn absent(db: &Db, number: u64) -> Result<()> {
+    let mut key = key(number);
+    key[KEY_BYTES - 1] = b'!';
+    db.get(key).map(|found| assert!(found.is_none(), "the key after {number} was never put"))
+}
+
+/// Scans one entry.
+fn scan(db: &Db, number: u64) -> Result<()> {
+    let from = key(number);
+    let mut scan = db.scan(&from[..]..).limit(1);
+    black_box(scan.next_lent()?.expect("it is there").1.first());
+    Ok(())
+}
+
+fn count(db: &Db) -> Result<u64> {
+    let (mut scan, mut count) = (db.scan(..), 0);
+    while let Some((_, value)) = scan.next_lent()? {
+        black_box(value.first());
+        count += 1;
+    }
+    Ok(count)
+}
