@@ -2,7 +2,8 @@
 //!
 //! A block marked `sh run` is a command, and the `text` block after it, if one follows at once, its
 //! standard output. A line `…` there stands for any lines. Times differ from run to run, so seconds
-//! are not compared.
+//! are not compared; nor is anything of a block marked `text varies`, which depends on when
+//! compactions end.
 
 use std::fs;
 use std::path::Path;

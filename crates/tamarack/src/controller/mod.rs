@@ -82,6 +82,10 @@ const LOOK_AT_RANDOM: Duration = Duration::from_micros(300);
 /// Searches take at most one part in this many and one of the time.
 const SEARCHES_SHARE: u32 = 19;
 
+/// The largest size ratio of a tree in use: what a level's compaction rewrites at once should be a
+/// part of the data.
+const RATIO_MAX: u64 = 64;
+
 /// The most memtables that the data may be divided into for a search: simulating more takes long.
 const MEMTABLES_MAX: u64 = 1 << 16;
 
@@ -308,6 +312,7 @@ impl Controller {
             buffer: is_memtable_given.then(|| shape.buffer()),
             buffer_max: Bytes(memtable_bytes_max),
             memtables_max: MEMTABLES_MAX,
+            ratio_max: RATIO_MAX,
             memtables_kept: MEMTABLES_KEPT,
             filter: keeps_filter.then_some(chosen.filter),
             block_bytes_max,
