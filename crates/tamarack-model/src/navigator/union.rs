@@ -20,9 +20,10 @@
 //! whole numbers, and a search that goes on from the best neighbour may end at a design that is
 //! only better than its own. So it goes on from the best design of each kind of filter, and what
 //! Monkey's Algorithm 1 chooses is compared as well. `tests/suite/navigator_union.rs` compares it
-//! with a finer search by brute force, a test here with the same search of all policies. Beside the
-//! tuners of Monkey, Dostoevsky and SMOOSE, in 228 settings, it was never more than 1 % worse
-//! (`chosen --papers` in `bench/designs`).
+//! with a finer search by brute force. Of 93 requests drawn at random, 76 have a design as good as
+//! with all policies compared in every way, 16 one that is slower by at most 2 %, and one by 3.4 %;
+//! a test here has some of them. Beside the tuners of Monkey, Dostoevsky and SMOOSE, in 228
+//! settings, it was never more than 1 % worse (`chosen --papers` in `bench/designs`).
 //!
 //! Speed: `cargo run --release -p tamarack-model --example search_speed`.
 
@@ -260,8 +261,8 @@ pub fn explore(request: &Request) -> Exploration {
     Exploration { answer, compared: search.found }
 }
 
-/// The policies that [`find`] begins with. It also compares the best of them with other size
-/// ratios.
+/// The policies that [`find`] begins with, whatever the data. It also compares trees of one and two
+/// levels, and the best of all with other size ratios.
 pub fn policies() -> impl Iterator<Item = Policy> {
     POLICIES.into_iter().map(|words| policy::parse(words).expect("it is in the list"))
 }
@@ -340,12 +341,8 @@ impl<'a> UnionSearch<'a> {
             }
         }
         for (policy, buffer, variant) in monkey_choices(request) {
-            if parameter(&policy, "T").is_some_and(|ratio| ratio > request.limits.ratio_max as f64) {
-                continue;
-            }
-            search.compare(&policy, buffer, &[variant], goes_on)?;
-            let quick = search.predicted(&policy, buffer, &[variant], Effort::Quick).remove(0);
-            search.monkey.push(quick);
+            let compared = search.compare(&policy, buffer, &[variant], goes_on)?;
+            search.monkey.extend(compared);
         }
         search.refine(&blocks, goes_on)?;
         search.sort();
@@ -426,22 +423,22 @@ impl<'a> UnionSearch<'a> {
         (writes, [1, (workload.range_entries as u64).saturating_add(1)])
     }
 
-    /// Adds this policy and memtable size with each of these variants that was not yet compared;
-    /// `None` if `goes_on` returned false.
+    /// Adds this policy and memtable size with each of these variants that was not yet compared, if
+    /// it fits the memory. Returns those that were not, and `None` if `goes_on` returned false.
     fn compare(
         &mut self,
         policy: &Policy,
         buffer: Bytes,
         variants: &[Variant],
         goes_on: &dyn Fn() -> bool,
-    ) -> Option<()> {
+    ) -> Option<Vec<PricedDesign>> {
         if !goes_on() {
             return None;
         }
         let Limits { memtables_max, ratio_max, .. } = self.request.limits;
         let ratio = parameter(policy, "T").unwrap_or(0.0);
         if self.request.memtables(buffer) > memtables_max || ratio > ratio_max as f64 {
-            return Some(());
+            return Some(Vec::new());
         }
         let seen = self.compared.entry((policy.to_string(), buffer)).or_default();
         let before = seen.len();
@@ -452,16 +449,14 @@ impl<'a> UnionSearch<'a> {
         }
         let new = seen[before..].to_vec();
         if new.is_empty() {
-            return Some(());
+            return Some(Vec::new());
         }
-        for found in self.predicted(policy, buffer, &new, Effort::Quick) {
-            let Split { memtables, filters, indexes, .. } = found.split;
+        let compared = self.predicted(policy, buffer, &new, Effort::Quick);
+        for PricedDesign { split: Split { memtables, filters, indexes, .. }, .. } in &compared {
             self.least_memory = self.least_memory.min(memtables + filters + indexes);
-            if found.split.cache >= 0.0 {
-                self.found.push(found);
-            }
         }
-        Some(())
+        self.found.extend(compared.iter().filter(|found| found.split.cache >= 0.0).cloned());
+        Some(compared)
     }
 
     fn design<'b>(&self, policy: &'b Policy, buffer: Bytes, variant: Variant) -> Design<'b> {
@@ -529,11 +524,15 @@ impl<'a> UnionSearch<'a> {
             if cache >= 0.0 || factor < FITTED_LEAST {
                 return design;
             }
+            let before = (buffer, variant);
             if limits.buffer.is_none() {
                 buffer = self.request.allowed(Bytes((buffer.as_f64() * factor) as u64));
             }
             if let (None, FilterChoice::Each { bits_per_entry, .. }) = (limits.filter, &mut variant.filter) {
                 *bits_per_entry = quarters(*bits_per_entry * factor, f64::floor);
+            }
+            if (buffer, variant) == before {
+                return design;
             }
         }
         self.predicted(policy, buffer, &[variant], Effort::Full).remove(0)
@@ -699,6 +698,6 @@ mod tests {
         }
     }
 
-    /// Each takes a second.
+    /// Of a hundred, one is beyond the bound of 2 %: seed 88.
     const REQUESTS: u64 = 6;
 }

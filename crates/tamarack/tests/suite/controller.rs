@@ -244,13 +244,14 @@ fn reads_are_measured() -> Result<()> {
     Ok(())
 }
 
-/// How lookups choose among keys is told from the present ones: neither absent keys that the cache
-/// knows, nor what was hot before, make uniform lookups look skewed.
+/// How lookups choose among keys is told from the present ones and all that is cached: neither what
+/// was hot before nor blocks in the cache make uniform lookups look skewed. That absent keys do not
+/// count as hits is shown where hits are counted.
 #[test]
 fn skew_is_that_of_the_present_lookups() -> Result<()> {
     let env = SimEnv::new(12);
-    // More than the cache has room for.
-    let options = options(&env).compression(Compression::None);
+    // Much more than the cache has room for.
+    let options = options(&env).compression(Compression::None).memory_bytes(MEMORY_BYTES * 3 / 4);
     let db = options.advanced(advanced(&env).policy("auto").filter("none")).open("/db")?;
     load(&db)?;
     look(&env);
@@ -271,8 +272,8 @@ fn skew_is_that_of_the_present_lookups() -> Result<()> {
     let counts = db.stats().lookups;
     assert!(counts.cached_absences > 50_000 && counts.cached_entries > counts.cached_absences + 50_000, "{counts:?}");
     assert!(hot_reads < 0.01, "{hot:?}");
-    // The cache has no room for a quarter of the data.
-    assert!(uniform_reads > 0.2, "{uniform:?}");
+    // About a half of the data is cached.
+    assert!(uniform_reads > 0.4, "{uniform:?}");
     Ok(())
 }
 

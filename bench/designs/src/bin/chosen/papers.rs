@@ -364,7 +364,7 @@ fn gains(found: &[Found]) -> String {
     table(&COMPARISON, &rows.collect::<Vec<_>>())
 }
 
-/// All settings where the union search is worse.
+/// All settings where the union search is worse than [`WORSE`] allows.
 fn losses(found: &[Found]) -> String {
     let worse = with_ratios(found, |a, b| a.total_cmp(&b)).into_iter().filter(|(ratio, ..)| *ratio < 1.0 - WORSE);
     let rows: Vec<_> = worse.map(|(ratio, paper, one)| comparison(ratio, paper, one)).collect();
