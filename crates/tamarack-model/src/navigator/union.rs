@@ -341,7 +341,14 @@ impl<'a> UnionSearch<'a> {
             }
         }
         for (policy, buffer, variant) in monkey_choices(request) {
-            let compared = search.compare(&policy, buffer, &[variant], goes_on)?;
+            let mut compared = search.compare(&policy, buffer, &[variant], goes_on)?;
+            if compared.is_empty() {
+                // It was compared before, unless it is out of the limits.
+                let is_same = |found: &&PricedDesign| {
+                    (&found.policy, found.buffer, found.variant()) == (&policy, buffer, variant)
+                };
+                compared.extend(search.found.iter().find(is_same).cloned());
+            }
             search.monkey.extend(compared);
         }
         search.refine(&blocks, goes_on)?;
