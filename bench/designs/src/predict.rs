@@ -5,7 +5,7 @@ use tamarack_model::Bytes;
 use tamarack_model::cost::{lookup, range};
 use tamarack_model::design::{Design, price};
 use tamarack_model::device::Device;
-use tamarack_model::prediction::{Length, Question, Writes, predict};
+use tamarack_model::prediction::{Length, Lookups, Question, Writes, predict};
 use tamarack_model::simulate::{FullSpeed, Pace, Threads};
 use tamarack_model::workload::Workload;
 
@@ -83,7 +83,7 @@ fn at_pace(design: &Design<'_>, phase: &Phase, pace: Pace) -> Option<Figures> {
         Writes::Nothing
     };
     let length = Length::Flushed(Bytes(phase.flushed_bytes));
-    let question = Question { writes, scans: &[1, SCANNED], digits: 256.0, length, pace };
+    let question = Question { writes, scans: &[1, SCANNED], digits: 256.0, length, pace, lookups: Lookups::Countless };
     let found = predict(design, &question);
     let figures = Figures::default()
         .with(Figure::ZeroResultReads, found.zero_result_reads.mean())

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use tamarack_model::design::{Design, price};
 use tamarack_model::device::Device;
-use tamarack_model::prediction::{Length, Question, Writes, predict};
+use tamarack_model::prediction::{Length, Lookups, Question, Writes, predict};
 use tamarack_model::simulate::Pace;
 use tamarack_model::workload::Workload;
 use tamarack_model::{Bytes, policy};
@@ -54,7 +54,14 @@ fn main() {
             let begun = Instant::now();
             let mean = predict(
                 &design,
-                &Question { writes, scans: &[1], digits: 256.0, length: Length::Turnovers(2.0), pace: Pace::Settled },
+                &Question {
+                    writes,
+                    scans: &[1],
+                    digits: 256.0,
+                    length: Length::Turnovers(2.0),
+                    pace: Pace::Settled,
+                    lookups: Lookups::Countless,
+                },
             );
             let ms = begun.elapsed().as_secs_f64() * 1e3;
             let pair = |mean: f64, full: f64| format!("{mean:.3} {full:.3}");

@@ -228,6 +228,7 @@ fn cost(
         update_writes,
         tables: Work::tables_of(update_writes, design.entry_bytes as f64, shape.buffer()),
         filter_entries: Work::filter_entries_of(design.filter, update_writes, space::worst_amplification(shape)),
+        filters_rebuilt: 0.0,
         entry_bytes: design.entry_bytes as f64,
         block_bytes: design.block_bytes as f64,
         filter: design.filter,

@@ -60,11 +60,17 @@
 //!   stay, unless that exceeds the budget.
 //! * Shrinking filters come first, so the total never exceeds the larger of the old and the new
 //!   total.
+//! * Changes that only save false positives say what they save and what they cost
+//!   ([`FilterDecision::gain`]); they wait until lookups have lost as much as they cost
+//!   ([`RebuildWait`]). In a tree that grows by small runs each flush shifts all shares a little;
+//!   without the wait, each would have most filters built anew.
 //!
 //! It sees no key, reads no file, and knows no time. Tests: `tests/suite/filter_allocation.rs` (new
 //! runs of growing trees beside the optimum), `tests/suite/filter_rebuild.rs` (the budget at every
 //! change, no change for little), `tests/suite/filter_steps.rs` (brute force; lookups whose hot
 //! tables change).
+
+mod wait;
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -75,6 +81,8 @@ use crate::allocate::{Curve, Load, false_positives, used};
 use crate::filter::{Allocation, FilterChoice, FilterKind, FilterSettings, LINE_BITS, predict};
 use crate::shape::Shape;
 use crate::units::{Bytes, Entries};
+
+pub use wait::{REBUILD_SECONDS, RebuildGain, RebuildWait};
 
 /// The ratio of present to achievable false positives from which on filters change.
 pub const WORTH: f64 = 1.1;
@@ -170,6 +178,15 @@ pub struct FilterChange {
     pub target: FilterTarget,
 }
 
+/// Which tables should get other filters.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FilterDecision {
+    /// The changes, in their order.
+    pub changes: Vec<FilterChange>,
+    /// What the changes save and cost, if they can wait; `None` if there are none, or they are due.
+    pub gain: Option<RebuildGain>,
+}
+
 /// The filter for the tables of a run to be built, at index `new` of `runs`; `None` for no filter.
 /// `runs` are the runs of the tree as it will be then, young to old, in levels of `shape`. The new
 /// run has one table, of which only `live` counts; older runs keep their filters, and younger runs
@@ -189,10 +206,9 @@ pub fn for_new(
     (bits_per_entry > 0.0).then(|| FilterSettings::stored(kind, bits_per_entry))
 }
 
-/// Returns the tables that should get other filters, in the order of the changes; empty if a change
-/// is not worth it. `runs` are the runs of the tree, young to old, in levels of `shape`. `at_rest`
-/// is false while compactions are in progress: runs are then in transit, and false positives are
-/// not judged by them.
+/// Returns the tables that should get other filters; none if a change is not worth it. `runs` are
+/// the runs of the tree, young to old, in levels of `shape`. `at_rest` is false while compactions
+/// are in progress: runs are then in transit, and false positives are not judged by them.
 ///
 /// # Panics
 /// If a table's `passing` is negative or NaN, or a stored filter's step has no bits or an
@@ -203,15 +219,24 @@ pub fn decide(
     shape: &Shape,
     runs: &[RunFilters],
     at_rest: bool,
-) -> Vec<FilterChange> {
+) -> FilterDecision {
     if runs.is_empty() {
-        return Vec::new();
+        return FilterDecision::default();
     }
     let shares = shares(choice, asked, shape, runs, 0..runs.len());
     let weights = asked.weights(&runs.iter().map(RunFilters::extent).collect::<Vec<_>>());
     let mut plan = FilterPlan::new(choice, runs, &weights);
     plan.set_goals(&shares);
-    if plan.is_worth_it(at_rest) { plan.changes() } else { Vec::new() }
+    if plan.is_due() {
+        return FilterDecision { changes: plan.changes(), gain: None };
+    }
+    let Some(saved_reads) = plan.saved_reads().filter(|_| at_rest) else { return FilterDecision::default() };
+    let changes = plan.changes();
+    let is_built = |change: &&FilterChange| matches!(change.target, FilterTarget::Of(_));
+    let entries = |change: &FilterChange| runs[change.run].tables[change.table].entries;
+    let entries = changes.iter().filter(is_built).map(entries).sum();
+    let gain = (!changes.is_empty()).then_some(RebuildGain { saved_reads, entries });
+    FilterDecision { changes, gain }
 }
 
 /// Bits per entry for each of the `decided` runs. Older runs keep their filters.
@@ -409,8 +434,8 @@ impl<'a> FilterPlan<'a> {
         }
     }
 
-    /// Returns true if filters should change, given the goals.
-    fn is_worth_it(&self, at_rest: bool) -> bool {
+    /// Returns true if filters should change at once, given the goals, whatever that saves.
+    fn is_due(&self) -> bool {
         let is_of_wrong_kind = |planned: &Planned<'_>| {
             planned.table.can_be_made
                 && planned.bits > 0.0
@@ -420,17 +445,18 @@ impl<'a> FilterPlan<'a> {
         match self.kind {
             // Dropping costs nothing; units are small and have their own hysteresis.
             None | Some(FilterKind::Elastic) => true,
-            Some(_) => self.tables.iter().any(is_of_wrong_kind) || is_over() || at_rest && self.saves_enough(),
+            Some(_) => self.tables.iter().any(is_of_wrong_kind) || is_over(),
         }
     }
 
-    fn saves_enough(&self) -> bool {
+    /// False positives per lookup that the goals save; `None` if they are too few.
+    fn saved_reads(&self) -> Option<f64> {
         let passing = |planned: &Planned<'_>| Load { weight: planned.passing, ..Load::new(planned.table.live) };
         let loads: Vec<Load> = self.tables.iter().map(passing).collect();
         let mut rates = self.rates.clone();
         let now = false_positives(&loads, self.tables.iter().map(|planned| rates.in_use(planned.table)));
         let then = false_positives(&loads, self.tables.iter().map(|planned| planned.fpr));
-        now > then * WORTH
+        (now > then * WORTH).then_some(now - then)
     }
 
     /// Returns the tables whose goals differ from their present filters, shrinking filters first.

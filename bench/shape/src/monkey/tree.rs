@@ -74,6 +74,7 @@ impl Tree {
             }
             self.db.flush()?;
             self.db.wait_for_compactions()?;
+            self.db.wait_for_filter_rebuild()?;
         }
         Ok(())
     }

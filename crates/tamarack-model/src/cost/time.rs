@@ -7,11 +7,12 @@
 //! long as the device takes for so many at once; its others come with read-ahead, at the device's
 //! bandwidth. An entry is written into the WAL, by its flush and by compactions, all of which but
 //! the flush read what they write. Each table of these is synced, and so is what makes it a part of
-//! the tree.
+//! the tree. Filters that are built anew because a write has changed the tree are its cost, too.
 
 use crate::device::Device;
 use crate::filter::chucky::GROWTH;
 use crate::filter::{FilterChoice, FilterKind};
+use crate::filter_plan::REBUILD_SECONDS;
 use crate::units::Bytes;
 use crate::workload::Workload;
 
@@ -54,6 +55,8 @@ pub struct Work {
     pub tables: f64,
     /// Entries of a filter over the whole tree that are put into a place, for an update.
     pub filter_entries: f64,
+    /// Entries of tables' filters that are built anew, for an update.
+    pub filters_rebuilt: f64,
     /// Raw bytes of an entry.
     pub entry_bytes: f64,
     /// Bytes of a block.
@@ -107,6 +110,7 @@ impl Work {
         let scan_read = waits + (seeks + blocks) * read_part * one;
         let again = (self.update_writes - 1.0).max(0.0);
         let moved = self.filter_entries * MOVE_PROBES * device.probe_seconds.chucky;
+        let rebuilt = self.filters_rebuilt * REBUILD_SECONDS;
         let synced = self.tables * SYNCS_PER_TABLE * device.sync_seconds;
         let written = self.entry_bytes * (1.0 + self.update_writes) / device.write_bytes_per_second;
         let read = self.entry_bytes * again / device.read_bytes_per_second;
@@ -117,6 +121,7 @@ impl Work {
             update: device.put_seconds
                 + self.update_writes * device.compaction_seconds
                 + moved
+                + rebuilt
                 + synced
                 + written
                 + read,
@@ -201,6 +206,7 @@ mod tests {
             update_writes: 8.0,
             tables: 0.001,
             filter_entries: 0.0,
+            filters_rebuilt: 0.0,
             entry_bytes: 100.0,
             block_bytes: 4096.0,
             filter: FilterChoice::None,
@@ -266,6 +272,8 @@ mod tests {
         let moved = Work { filter_entries, ..work() }.seconds(&Device { probe_seconds, ..device }).update;
         near(moved, update + 30.0 * filter_entries);
         assert_eq!(Work::filter_entries_of(FilterChoice::None, 8.0, 2.0), 0.0);
+        let rebuilt = Work { filters_rebuilt: 1e8, ..work() }.seconds(&device).update;
+        near(rebuilt, update + 4.0);
         near(Work::tables_of(8.0, 100.0, Bytes(100_000)), 0.008);
     }
 

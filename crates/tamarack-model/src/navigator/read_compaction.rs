@@ -191,6 +191,7 @@ impl Reads {
             update_writes: 0.0,
             tables: 0.0,
             filter_entries: 0.0,
+            filters_rebuilt: 0.0,
             entry_bytes: self.entry_bytes as f64,
             block_bytes: self.block_bytes as f64,
             filter: self.filter,

@@ -39,7 +39,7 @@ use crate::cost::time::Work;
 use crate::design::Design;
 use crate::filter::FilterChoice;
 use crate::policy::{self, Policy};
-use crate::prediction::{Effort, Length, Prediction, Question, Variant, Writes, predict_each};
+use crate::prediction::{Effort, Length, Lookups, Prediction, Question, Variant, Writes, predict_each};
 use crate::simulate::Pace;
 use crate::units::Bytes;
 
@@ -430,6 +430,17 @@ impl<'a> UnionSearch<'a> {
         (writes, [1, (workload.range_entries as u64).saturating_add(1)])
     }
 
+    /// The lookups beside the writes, with blocks of so many bytes.
+    fn lookups(&self, block_bytes: u64) -> Lookups {
+        let Request { workload, device, .. } = self.request;
+        if workload.updates == 0.0 {
+            return Lookups::Countless;
+        }
+        let bytes = block_bytes as f64;
+        let read_seconds = device.block_seconds(bytes) + device.decoding_seconds(bytes);
+        Lookups::Some { per_write: (workload.zero_result + workload.existing) / workload.updates, read_seconds }
+    }
+
     /// Adds this policy and memtable size with each of these variants that was not yet compared, if
     /// it fits the memory. Returns those that were not, and `None` if `goes_on` returned false.
     fn compare(
@@ -480,7 +491,8 @@ impl<'a> UnionSearch<'a> {
             Effort::Quick => 1.0,
         };
         let length = Length::Turnovers(turnovers);
-        let question = Question { writes, scans: &scans, digits: 256.0, length, pace: Pace::Settled };
+        let lookups = self.lookups(variants[0].block_bytes);
+        let question = Question { writes, scans: &scans, digits: 256.0, length, pace: Pace::Settled, lookups };
         let predictions = predict_each(&self.design(policy, buffer, variants[0]), variants, &question, effort);
         let priced = variants.iter().zip(predictions);
         priced.map(|(variant, prediction)| self.price(policy, buffer, *variant, prediction)).collect()

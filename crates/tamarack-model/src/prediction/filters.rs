@@ -2,9 +2,10 @@
 //!
 //! A new run gets the filter that [`filter_plan::for_new`] gives it, and whenever the tree is
 //! looked at, [`filter_plan::decide`] changes those of all runs, as in a database that stores
-//! digests. Each run counts as one table. A filter over the whole tree has no bits of its own here:
-//! its rates follow from the runs' shares of all entries, and from the lengths of fingerprints in
-//! the code that the engine makes for the tree ([`CodeLengths`]).
+//! digests, at once or when that repays ([`Lookups`]). Each run counts as one table. A filter over
+//! the whole tree has no bits of its own here: its rates follow from the runs' shares of all
+//! entries, and from the lengths of fingerprints in the code that the engine makes for the tree
+//! ([`CodeLengths`]).
 //!
 //! With [`Effort::Quick`] runs have the ideal allocation of the moment instead, and fingerprints
 //! the best lengths, fractions of bits included.
@@ -17,7 +18,7 @@ use crate::filter::chucky::CodeLengths;
 use crate::filter::{
     Allocation, BITS_MAX, FilterChoice, FilterKind, FilterSettings, LINE_BITS, chucky, predict, units,
 };
-use crate::filter_plan::{self, FilterTarget, RunFilters, StoredFilter, TableFilters};
+use crate::filter_plan::{self, FilterTarget, RebuildWait, RunFilters, StoredFilter, TableFilters};
 use crate::occupancy::{Run, RunId};
 use crate::planner::{self, CompactionPlan};
 use crate::shape::Shape;
@@ -33,11 +34,32 @@ pub enum Effort {
     Quick,
 }
 
+/// The lookups beside the writes, for which filters are rebuilt.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Lookups {
+    /// So many between two writes that filters are always as they should be; or each rebuild is
+    /// awaited.
+    Countless,
+    /// Filters are rebuilt when that repays ([`RebuildWait`]).
+    Some {
+        /// Lookups for each write, at least 0.
+        per_write: f64,
+        /// Seconds of a block read, more than 0.
+        read_seconds: f64,
+    },
+}
+
 /// The filters of a tree's runs.
 pub(super) struct RunRates {
     choice: FilterChoice,
     entry_bytes: u64,
     effort: Effort,
+    lookups: Lookups,
+    wait: RebuildWait,
+    /// Bytes flushed when filters were decided last.
+    flushed: Option<Bytes>,
+    /// Entries of filters that were built anew since the first decision.
+    rebuilt: u64,
     /// The lookups for which bits are allocated.
     asked: Asked,
     filters: BTreeMap<RunId, RunFilter>,
@@ -55,13 +77,24 @@ struct RunFilter {
 }
 
 impl RunRates {
-    pub(super) fn new(choice: FilterChoice, entry_bytes: u64, effort: Effort) -> Self {
+    pub(super) fn new(choice: FilterChoice, entry_bytes: u64, effort: Effort, lookups: Lookups) -> Self {
         let found = match choice {
             // Nothing has been observed yet.
             FilterChoice::Each { allocation, .. } => allocation.found().unwrap_or(0.0),
             FilterChoice::None | FilterChoice::Tree { .. } => 0.0,
         };
-        Self { choice, entry_bytes, effort, asked: Asked::Found(found), filters: BTreeMap::new(), code: None }
+        Self {
+            choice,
+            entry_bytes,
+            effort,
+            lookups,
+            wait: RebuildWait::default(),
+            flushed: None,
+            rebuilt: 0,
+            asked: Asked::Found(found),
+            filters: BTreeMap::new(),
+            code: None,
+        }
     }
 
     /// The false positive rate of each run, young to old.
@@ -203,17 +236,41 @@ impl RunRates {
         }
     }
 
-    /// Changes the filters of the present runs as a tree at rest does.
+    /// Changes the filters of the present runs as a tree at rest does, if that repays. The first
+    /// time it always does: whoever loads a tree waits until it is at rest.
     fn decide(&mut self, tree: &Tree<'_>) {
         self.build(tree);
         let runs = self.runs(tree);
         let ids: Vec<RunId> = tree.occupancy().runs().map(|(_, run)| run.id).collect();
-        for change in filter_plan::decide(self.choice, &self.asked, tree.shape(), &runs, tree.in_progress().is_empty())
-        {
+        let decision =
+            filter_plan::decide(self.choice, &self.asked, tree.shape(), &runs, tree.in_progress().is_empty());
+        let flushed = tree.report().flushed;
+        let before = self.flushed.replace(flushed);
+        if let (Lookups::Some { per_write, read_seconds }, Some(before)) = (self.lookups, before) {
+            let lookups = per_write * (flushed.0 - before.0) as f64 / self.entry_bytes as f64;
+            let is_due = match decision.gain {
+                Some(gain) => self.wait.lookups_left(gain, lookups, read_seconds).is_none(),
+                None => {
+                    self.wait.nothing_to_gain(lookups);
+                    true
+                }
+            };
+            if !is_due {
+                return;
+            }
+        }
+        for change in decision.changes {
             let entries = runs[change.run].tables[0].entries;
+            let is_built = matches!(change.target, FilterTarget::Of(_)) && before.is_some();
+            self.rebuilt += if is_built { entries } else { 0 };
             let filter = self.filters.get_mut(&ids[change.run]).expect("every run was given one");
             filter.become_target(change.target, entries);
         }
+    }
+
+    /// Entries of filters that were built anew, besides those that were built with their runs.
+    pub(super) fn rebuilt(&self) -> u64 {
+        self.rebuilt
     }
 
     /// Bits of all filters in memory.

@@ -50,7 +50,7 @@ use crate::policy::ShapeFamily;
 use crate::simulate::{FullSpeed, Keys, Pace, Seen, Sought, Tree};
 use crate::units::Bytes;
 
-pub use filters::Effort;
+pub use filters::{Effort, Lookups};
 
 use filters::RunRates;
 use pieces::Pieces;
@@ -96,6 +96,8 @@ pub struct Question<'a> {
     pub length: Length,
     /// How fast compactions are beside the writers.
     pub pace: Pace,
+    /// The lookups beside the writes.
+    pub lookups: Lookups,
 }
 
 /// The length of a phase of writes.
@@ -133,6 +135,9 @@ pub struct Prediction {
     pub space_amplification: Seen,
     /// Filter bits in memory per entry of the runs.
     pub filter_bits_per_entry: Seen,
+    /// Entries of filters that are built anew for an entry that is flushed, in the mean over the
+    /// phase, besides the filters that are built with their runs. 0 with [`Effort::Quick`].
+    pub filters_rebuilt: f64,
     /// Bytes written by flushes and compactions per byte flushed in the phase; of the load for a
     /// tree at rest. What compactions in progress at the end of the phase, and those that follow
     /// from them, will have written is included.
@@ -356,7 +361,7 @@ impl Moments<'_> {
         match self.of_filters.iter_mut().find(|of| of.filter == filter) {
             Some(of) => of.variants.push(variant),
             None => {
-                let rates = RunRates::new(filter, entry_bytes, effort);
+                let rates = RunRates::new(filter, entry_bytes, effort, self.question.lookups);
                 self.of_filters.push(OfFilter { filter, rates, variants: vec![variant] });
             }
         }
@@ -407,10 +412,16 @@ impl Moments<'_> {
     /// What was seen of each variant, with these totals.
     fn predictions(self, totals: &Prediction) -> Vec<Prediction> {
         let Prediction { flushes, write_amplification, put_bytes_per_second, .. } = *totals;
-        let mut variants: Vec<_> = self.of_filters.into_iter().flat_map(|of| of.variants).collect();
-        variants.sort_by_key(|(number, ..)| *number);
-        let predictions = variants.into_iter().map(|(.., prediction)| prediction);
-        predictions.map(|seen| Prediction { flushes, write_amplification, put_bytes_per_second, ..seen }).collect()
+        let flushed = totals.flushes as f64 * self.design.buffer.ratio(Bytes(self.design.entry_bytes));
+        let of_filter = |of: OfFilter| {
+            let filters_rebuilt = if flushed > 0.0 { of.rates.rebuilt() as f64 / flushed } else { 0.0 };
+            of.variants.into_iter().map(move |(number, _, seen)| {
+                (number, Prediction { flushes, write_amplification, put_bytes_per_second, filters_rebuilt, ..seen })
+            })
+        };
+        let mut variants: Vec<_> = self.of_filters.into_iter().flat_map(of_filter).collect();
+        variants.sort_by_key(|(number, _)| *number);
+        variants.into_iter().map(|(_, prediction)| prediction).collect()
     }
 }
 
@@ -433,6 +444,7 @@ impl Prediction {
             update_writes: writes,
             tables: Work::tables_of(writes, entry_bytes, design.buffer),
             filter_entries: Work::filter_entries_of(design.filter, writes, growth),
+            filters_rebuilt: self.filters_rebuilt,
             entry_bytes,
             block_bytes: design.block_bytes as f64,
             filter: design.filter,

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use tamarack_model::agenda::{Contents, Garbage};
 use tamarack_model::design::Design;
 use tamarack_model::planner::CompactionPlan;
-use tamarack_model::prediction::{Length, Question, Writes, predict};
+use tamarack_model::prediction::{Length, Lookups, Question, Writes, predict};
 use tamarack_model::simulate::{Data, Keys, Pace, Tree};
 use tamarack_model::{Bytes, Entries, Occupancy, RunId, policy};
 use tamarack_testing::Random;
@@ -225,7 +225,10 @@ fn trees_of_real_keys_with_deletes() {
         };
         let writes = Writes::Deletes { inserts, deletes, deleted, tombstone_bytes: TOMBSTONE_BYTES };
         let length = Length::Flushed(Bytes(FLUSHES * BUFFER));
-        let found = predict(&design, &Question { writes, scans: &[1], digits: 256.0, length, pace: Pace::Settled });
+        let found = predict(
+            &design,
+            &Question { writes, scans: &[1], digits: 256.0, length, pace: Pace::Settled, lookups: Lookups::Countless },
+        );
         for (name, predicted, measured) in [
             ("runs", found.runs.mean(), twin.runs / twin.moments),
             ("existing", found.existing_reads.mean(), twin.met / twin.moments),
@@ -253,7 +256,17 @@ fn trees_without_live_keys() {
         let writes = Writes::Deletes { inserts: 0.0, deletes: 1.0, deleted: 1.0, tombstone_bytes: TOMBSTONE_BYTES };
         let found = |deleted_times: u64| {
             let length = Length::Flushed(Bytes(deleted_times * ENTRIES * TOMBSTONE_BYTES));
-            predict(&design, &Question { writes, scans: &[1], digits: 256.0, length, pace: Pace::Settled })
+            predict(
+                &design,
+                &Question {
+                    writes,
+                    scans: &[1],
+                    digits: 256.0,
+                    length,
+                    pace: Pace::Settled,
+                    lookups: Lookups::Countless,
+                },
+            )
         };
         // Half of the moments are after the last delete.
         let [once, twice] = [1, 2].map(found);

@@ -129,7 +129,7 @@ fn budgets_hold_at_every_step() {
         let (before, cost_before) = (in_use(&runs), cost(&runs));
         // Rounded to lines, filters may have half a line more than they were to have.
         let most = before.max(budget) + tables * LINE_BITS as f64 / 2.0;
-        let todo = decide(wanted, &asked, &shape, &runs, true);
+        let todo = decide(wanted, &asked, &shape, &runs, true).changes;
         for change in &todo {
             apply(&mut runs, change);
             assert!(in_use(&runs) <= most, "seed {seed}: {} bits at {change:?}, of {most}", in_use(&runs));
@@ -141,7 +141,7 @@ fn budgets_hold_at_every_step() {
         }
         let after = in_use(&runs);
         assert!(after <= budget + tables * LINE_BITS as f64 / 2.0, "seed {seed}: {after} bits of {budget}");
-        let again = decide(wanted, &asked, &shape, &runs, true);
+        let again = decide(wanted, &asked, &shape, &runs, true).changes;
         assert!(again.is_empty(), "seed {seed}: {again:?} after {todo:?}");
         let found_nothing = asked == Asked::Found(0.0) && is_shared;
         let are_makeable = runs.iter().flat_map(|run| &run.tables).all(|table| table.can_be_made);
@@ -170,7 +170,7 @@ fn nothing_is_done_for_little() {
     let shared = |bits| choice(FilterKind::Blocked, bits, Allocation::Monkey);
     let todo = |bits: f64, kind, wanted: f64| {
         let runs = [run(1, 30_000, bits, kind), run(2, 120_000, bits, kind), run(3, 500_000, bits, kind)];
-        let count = |choice| decide(choice, &asked, &shape, &runs, true).len();
+        let count = |choice| decide(choice, &asked, &shape, &runs, true).changes.len();
         (count(uniform(wanted)), count(shared(wanted)))
     };
     assert_eq!(todo(10.0, FilterKind::Blocked, 10.1).0, 0, "a hundredth more is not worth it");
@@ -179,7 +179,7 @@ fn nothing_is_done_for_little() {
     assert_eq!(todo(10.0, FilterKind::Bloom, 10.0), (3, 3), "another kind");
     assert!(todo(10.0, FilterKind::Blocked, 10.0).1 > 0, "shared out they are worth much more");
     // What was carried out is near enough for small changes of the tree.
-    let again = |runs: &[RunFilters]| decide(shared(10.0), &asked, &shape, runs, true);
+    let again = |runs: &[RunFilters]| decide(shared(10.0), &asked, &shape, runs, true).changes;
     let mut runs = vec![run(1, 30_000, 10.0, FilterKind::Blocked), run(3, 500_000, 10.0, FilterKind::Blocked)];
     for change in again(&runs) {
         apply(&mut runs, &change);
@@ -200,7 +200,7 @@ fn nothing_is_done_for_little() {
         assert_eq!(todo.len(), count, "{part} of its bits: {todo:?}");
     }
     // While compactions are in progress, it waits, except where filters exceed the budget.
-    let in_progress = |bits| decide(shared(bits), &asked, &shape, &runs, false);
+    let in_progress = |bits| decide(shared(bits), &asked, &shape, &runs, false).changes;
     assert_eq!(in_progress(10.0), []);
     assert!(!in_progress(5.0).is_empty());
 }

@@ -51,7 +51,7 @@ fn decide_units(tables: &[Table], bits: u64) -> Vec<u32> {
     let choice = FilterChoice::Each { kind, bits_per_entry: bits as f64, allocation };
     let shape = policy::parse("leveling:T=4").expect("a policy").shape(Bytes(1), Bytes(1));
     let mut units: Vec<u32> = tables.iter().map(|table| table.in_memory).collect();
-    for change in decide(choice, &Asked::Found(0.0), &shape, &[run], true) {
+    for change in decide(choice, &Asked::Found(0.0), &shape, &[run], true).changes {
         let FilterTarget::Units(bits) = change.target else { panic!("{change:?} of an elastic filter") };
         units[change.table] = (bits / tables[change.table].unit_bits) as u32;
     }

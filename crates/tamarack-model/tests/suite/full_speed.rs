@@ -4,7 +4,7 @@
 use tamarack_model::design::Design;
 use tamarack_model::device::Device;
 use tamarack_model::policy;
-use tamarack_model::prediction::{Length, Prediction, Question, Writes, predict};
+use tamarack_model::prediction::{Length, Lookups, Prediction, Question, Writes, predict};
 use tamarack_model::simulate::{FullSpeed, Pace, Threads, Tree};
 use tamarack_model::{Bytes, planner};
 use tamarack_testing::{Random, seeds};
@@ -86,7 +86,17 @@ fn predicted(words: &str, pace: Pace) -> Prediction {
         block_bytes: 4_096,
     };
     let writes = Writes::Puts { inserts: 0.0, theta: 0.0 };
-    predict(&design, &Question { writes, scans: &[1], digits: 256.0, length: Length::Turnovers(2.0), pace })
+    predict(
+        &design,
+        &Question {
+            writes,
+            scans: &[1],
+            digits: 256.0,
+            length: Length::Turnovers(2.0),
+            pace,
+            lookups: Lookups::Countless,
+        },
+    )
 }
 
 /// Writers that are slow beside the device leave the tree of settled compactions, and put as fast

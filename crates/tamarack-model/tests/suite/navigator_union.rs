@@ -8,7 +8,7 @@ use tamarack_model::filter::FilterChoice;
 use tamarack_model::navigator::union::{
     Bounds, Exploration, Impossible, Limits, PricedDesign, Request, explore, find, policies, price, price_with,
 };
-use tamarack_model::prediction::{Effort, Length, Question, Variant, Writes, predict_each};
+use tamarack_model::prediction::{Effort, Length, Lookups, Question, Variant, Writes, predict_each};
 use tamarack_model::simulate::Pace;
 use tamarack_model::workload::Workload;
 use tamarack_model::{Bytes, policy};
@@ -66,6 +66,7 @@ fn near_the_best_of_a_grid() {
                         digits: 256.0,
                         length: Length::Turnovers(2.0),
                         pace: Pace::Settled,
+                        lookups: Lookups::Countless,
                     };
                     for (words, found) in words.iter().zip(predict_each(&design, &variants, &question, Effort::Quick)) {
                         // The memory as the search divides it, written out again.

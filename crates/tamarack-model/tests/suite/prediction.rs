@@ -7,8 +7,9 @@ use std::rc::Rc;
 use tamarack_model::agenda::Contents;
 use tamarack_model::design::Design;
 use tamarack_model::filter::predict as predict_filter;
+use tamarack_model::filter_plan::REBUILD_SECONDS;
 use tamarack_model::planner::CompactionPlan;
-use tamarack_model::prediction::{Length, Prediction, Question, Writes, loaded, predict};
+use tamarack_model::prediction::{Length, Lookups, Prediction, Question, Writes, loaded, predict};
 use tamarack_model::simulate::{Data, Pace, Tree, Writers};
 use tamarack_model::{Bytes, FilterKind, Occupancy, RunId, policy};
 use tamarack_testing::{Random, Zipf};
@@ -28,7 +29,14 @@ fn predicted(words: &str, filter: &str, writes: Writes) -> Prediction {
     };
     predict(
         &design,
-        &Question { writes, scans: &[1, 10], digits: 256.0, length: Length::Turnovers(2.0), pace: Pace::Settled },
+        &Question {
+            writes,
+            scans: &[1, 10],
+            digits: 256.0,
+            length: Length::Turnovers(2.0),
+            pace: Pace::Settled,
+            lookups: Lookups::Countless,
+        },
     )
 }
 
@@ -264,7 +272,17 @@ fn compactions_that_take_time() {
         Design { entries: 200_000, entry_bytes: 10, buffer: Bytes(5_000), policy: &policy, filter, block_bytes: 100 };
     let of = |pace: Pace| {
         let writes = Writes::Puts { inserts: 0.0, theta: 0.0 };
-        predict(&design, &Question { writes, scans: &[1], digits: 256.0, length: Length::Turnovers(2.0), pace })
+        predict(
+            &design,
+            &Question {
+                writes,
+                scans: &[1],
+                digits: 256.0,
+                length: Length::Turnovers(2.0),
+                pace,
+                lookups: Lookups::Countless,
+            },
+        )
     };
     let writers =
         |offered: f64| Pace::Beside(Writers { offered, buffers: 4, workers: 2, late_max: 16, throttled: true });
@@ -281,10 +299,45 @@ fn compactions_that_take_time() {
     let of = |filter: &str| {
         let design = Design { filter: filter.parse().expect("a filter"), ..design };
         let (writes, length) = (Writes::Puts { inserts: 0.0, theta: 0.0 }, Length::Turnovers(2.0));
-        predict(&design, &Question { writes, scans: &[1], digits: 256.0, length, pace: writers(1.0) })
+        predict(
+            &design,
+            &Question { writes, scans: &[1], digits: 256.0, length, pace: writers(1.0), lookups: Lookups::Countless },
+        )
     };
     let [none, uniform] = ["none", "bloom:bits=8,allocation=uniform"].map(of);
     assert_eq!((none.zero_result_reads, none.zero_result_probes.most), (none.runs, 0.0));
     assert_eq!((uniform.zero_result_probes, uniform.runs), (uniform.runs, none.runs));
     assert!(uniform.existing_probes.mean() > 1.0 && uniform.existing_probes.most < uniform.runs.most, "{uniform:?}");
+}
+
+/// Filters are rebuilt for the lookups that there are: the fewer they are beside the writes, the
+/// fewer are rebuilt, and the more false positives are left; without lookups none is. Rebuilds
+/// spend at most what lookups have lost by waiting for them.
+#[test]
+fn filters_are_rebuilt_when_that_repays() {
+    let of = |words: &str, lookups| {
+        let policy = policy::parse(words).expect("a policy");
+        let filter = "blocked:bits=10,allocation=monkey".parse().expect("a filter");
+        let (entries, entry_bytes, buffer, block_bytes) = (500_000, 124, Bytes(480 << 10), 4096);
+        let design = Design { entries, entry_bytes, buffer, policy: &policy, filter, block_bytes };
+        let writes = Writes::Puts { inserts: 0.0, theta: 0.0 };
+        let (digits, length, pace) = (256.0, Length::Turnovers(2.0), Pace::Settled);
+        let found = predict(&design, &Question { writes, scans: &[1], digits, length, pace, lookups });
+        (found.filters_rebuilt, found.zero_result_reads.mean())
+    };
+    let read_seconds = 3e-6;
+    for words in ["qlsm-bush:T=2,X=2", "tiering:T=8"] {
+        let (mut fewer, best) = of(words, Lookups::Countless);
+        let mut reads_of_more = best;
+        for per_write in [100.0, 10.0, 1.0, 0.1, 0.0] {
+            let (rebuilt, reads) = of(words, Lookups::Some { per_write, read_seconds });
+            println!("{words}: {per_write} lookups a write: {rebuilt:.2} entries rebuilt, {reads:.4} false positives");
+            assert!(rebuilt <= fewer, "{words}: {rebuilt} entries rebuilt with {per_write} lookups, {fewer} with more");
+            assert!(reads >= reads_of_more, "{words}: {reads} with {per_write} lookups, {reads_of_more} with more");
+            let (spent, lost) = (rebuilt * REBUILD_SECONDS, per_write * (reads - best) * read_seconds);
+            assert!(spent <= lost, "{words}, {per_write} lookups: {spent} s spent, {lost} s lost");
+            (fewer, reads_of_more) = (rebuilt, reads);
+        }
+        assert_eq!(fewer, 0.0, "{words}, no lookups");
+    }
 }

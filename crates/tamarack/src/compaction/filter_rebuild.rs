@@ -14,9 +14,10 @@
 //!
 //! For the tables that exist: after every edit and every choice, and with elastic filters also
 //! after every eighth of a half-life of sampled lookups. The changes that an earlier decision left
-//! are forgotten then. While compactions are paused, or something has arrived that the planner has
-//! not looked at, it waits (the tree may be about to grow); elastic filters do not, since lookups
-//! go on.
+//! are forgotten then. Changes that only save false positives wait until lookups have lost as much
+//! time by them as the rebuild takes ([`RebuildWait`]), unless somebody waits for them. While
+//! compactions are paused, or something has arrived that the planner has not looked at, it waits
+//! (the tree may be about to grow); elastic filters do not, since lookups go on.
 //!
 //! # How it carries out
 //!
@@ -56,8 +57,9 @@ use std::time::Duration;
 use tamarack_env::sync::{Mutex, Rank};
 use tamarack_env::{Env, Progress, Worker};
 use tamarack_model::allocate::weights::Asked;
+use tamarack_model::device::Device;
 use tamarack_model::filter::{Allocation, FilterChoice, FilterKind, FilterSettings};
-use tamarack_model::filter_plan::{self, FilterTarget, RunFilters};
+use tamarack_model::filter_plan::{self, FilterChange, FilterDecision, FilterTarget, RebuildWait, RunFilters};
 use tamarack_model::planner::is_level_full;
 use tamarack_model::{Bytes, Shape};
 
@@ -69,7 +71,7 @@ use crate::compaction::task::Task;
 use crate::database::Activity;
 use crate::error::{Error, Result};
 use crate::format::meta::EditNumber;
-use crate::stats::Counters;
+use crate::stats::{Counters, LOOKUPS_PER_SAMPLE};
 use crate::table::{FilterOutcome, Loaded};
 use crate::tree::state::Tree;
 use crate::tree::table_file::{TableFile, TableFiles};
@@ -124,6 +126,12 @@ struct RebuildState {
     /// The last choice that all tables were given.
     settled: Option<u64>,
     frequencies: AccessFrequencies,
+    /// What lookups have lost by filters that are not as they should be.
+    losses: RebuildWait,
+    /// The number of sampled lookups when that was counted.
+    sampled: u64,
+    /// Threads that wait until all filters are as they should be.
+    waiting: u64,
     /// After a failure: not before that time.
     pause_until: Duration,
     error: Option<Error>,
@@ -243,11 +251,11 @@ impl FilterRebuild {
         } else {
             state.frequencies = AccessFrequencies::default();
         }
-        self.tree.lookups.wake_at(state.next);
         // Another choice is not put off until no compaction is in progress, which may be never.
         let is_chosen = state.settled != Some(chosen.number);
         let at_rest = inputs.is_known && (is_chosen || tree.compactions().is_empty());
-        let changes = filter_plan::decide(chosen.filter, &inputs.asked, &view.shape, &inputs.runs, at_rest);
+        let decision = filter_plan::decide(chosen.filter, &inputs.asked, &view.shape, &inputs.runs, at_rest);
+        let changes = self.due(state, decision, is_chosen);
         let changes = changes.into_iter().map(|change| (&inputs.files[change.run][change.table], change.target));
         // Somebody may be reading a table that the tree has no more: without a filter from now on.
         let gone = gone.iter().map(|file| (file, FilterTarget::Nothing));
@@ -265,6 +273,36 @@ impl FilterRebuild {
                 state.changes.push_back((Arc::downgrade(file), target));
             }
         }
+    }
+
+    /// The changes that are due: all, or none yet; then says at how many lookups they will be.
+    fn due(&self, state: &mut RebuildState, decision: FilterDecision, is_chosen: bool) -> Vec<FilterChange> {
+        let sampled = self.tree.lookups.sampled();
+        let lookups = (sampled - std::mem::replace(&mut state.sampled, sampled)) * LOOKUPS_PER_SAMPLE;
+        let left = match decision.gain {
+            Some(gain) => state.losses.lookups_left(gain, lookups as f64, self.read_seconds()),
+            None => {
+                state.losses.nothing_to_gain(lookups as f64);
+                None
+            }
+        };
+        let changes = match left {
+            Some(left) if !is_chosen && state.waiting == 0 => {
+                // At least one more sample, so that this comes to an end.
+                let samples = (left / LOOKUPS_PER_SAMPLE as f64) as u64 + 1;
+                state.next = state.next.min(sampled.saturating_add(samples));
+                Vec::new()
+            }
+            _ => decision.changes,
+        };
+        self.tree.lookups.wake_at(state.next);
+        changes
+    }
+
+    /// What a block read takes: as lookups have it, or, before enough of them were timed, as the
+    /// default device.
+    fn read_seconds(&self) -> f64 {
+        self.tree.lookups.block_read_seconds().unwrap_or_else(|| Device::default().read_seconds)
     }
 
     /// Carries out a few of the changes that are left. True if there are more.
@@ -367,9 +405,13 @@ impl FilterRebuild {
         is_ready: impl Fn(&View) -> bool,
         is_paused: impl Fn() -> bool,
     ) -> Result<()> {
-        self.state.lock().error = None;
+        {
+            let mut state = self.state.lock();
+            (state.error, state.decided) = (None, None);
+            state.waiting += 1;
+        }
         self.wake();
-        self.tree.database.wait(&*self.env, || {
+        let waited = self.tree.database.wait(&*self.env, || {
             if is_paused() {
                 return Err(Error::InvalidArgument("compactions were paused, and filters with them".to_owned()));
             }
@@ -389,7 +431,9 @@ impl FilterRebuild {
                 }
             }
             Ok(is_done)
-        })
+        });
+        self.state.lock().waiting -= 1;
+        waited
     }
 }
 

@@ -22,7 +22,7 @@ use tamarack_model::device::{Device, RANDOM_READ_BYTES, READ_DEPTHS};
 
 use crate::error::Result;
 use crate::random_reads::{SteadyReads, median, timed};
-use crate::stats::{LatencyKind, LookupCounters, Reader};
+use crate::stats::{LookupCounters, Reader};
 use crate::table::Table;
 use crate::tree::state::Tree;
 
@@ -40,9 +40,6 @@ const READS_MAX: u64 = 256;
 
 /// The least part of a block read's time that is not that of its bytes.
 const LATENCY_PART_MIN: f64 = 0.1;
-
-/// Sampled lookups that have to have read blocks before their latency says what a read takes.
-const SAMPLES_MIN: u64 = 50;
 
 /// Pages of a large read, whose time beside that of one page shows what a byte takes.
 const LARGE_PAGES: u64 = 32;
@@ -140,12 +137,7 @@ impl ReadTimes {
 /// The device with the latency of block reads as lookups have it, if enough of them were timed.
 /// They read blocks of `block_bytes`.
 pub(super) fn with_sampled_reads(device: Device, lookups: &LookupCounters, block_bytes: usize) -> Device {
-    let latencies = lookups.latencies();
-    let [read, cached] = [LatencyKind::FoundByReads, LatencyKind::FoundInMemory].map(|kind| latencies.of(kind));
-    if read.samples() < SAMPLES_MIN {
-        return device;
-    }
-    let block_seconds = read.percentile_ns(500).saturating_sub(cached.percentile_ns(500)).max(1000) as f64 / 1e9;
+    let Some(block_seconds) = lookups.block_read_seconds() else { return device };
     let others = block_bytes.saturating_sub(RANDOM_READ_BYTES) as f64 / device.read_bytes_per_second;
     let read_seconds = (block_seconds - others).max(LATENCY_PART_MIN * block_seconds);
     let factor = device.read_seconds / read_seconds;

@@ -24,6 +24,7 @@ use std::rc::Rc;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
+use tamarack_env::histogram::Histogram;
 use tamarack_env::sync::atomic::{AtomicU64, Ordering};
 use tamarack_env::sync::{Mutex, Rank};
 use tamarack_env::{Env, Worker};
@@ -225,6 +226,9 @@ impl OfThread {
 
 const _: () = assert!(std::mem::offset_of!(OfThread, sampler) + Sampler::BYTES_OF_EACH_LOOKUP == 64);
 
+/// Sampled lookups that have to have read blocks before their latency says what a read takes.
+const READ_SAMPLES_MIN: u64 = 50;
+
 /// The number of parts of what threads share without meeting: see [`LookupCounters::thread_slot`].
 pub const THREAD_SLOTS: usize = 16;
 
@@ -384,6 +388,16 @@ impl LookupCounters {
     pub fn note_latency(&self, kind: LatencyKind, began: Duration) {
         self.0.latencies.note(kind, self.now().saturating_sub(began));
         self.0.idle.ring();
+    }
+
+    /// Returns what block reads add to a sampled lookup of an existing key, in seconds: the
+    /// difference of two medians, at least 1 µs. `None` if too few lookups have read blocks.
+    pub fn block_read_seconds(&self) -> Option<f64> {
+        let [read, cached] =
+            [LatencyKind::FoundByReads, LatencyKind::FoundInMemory].map(|kind| self.0.latencies.of(kind));
+        let median = |latencies: &Histogram| latencies.percentile_ns(500);
+        let is_known = read.samples() >= READ_SAMPLES_MIN;
+        is_known.then(|| median(&read).saturating_sub(median(&cached)).max(1000) as f64 / 1e9)
     }
 
     /// Returns the alarm that sampled lookups, seeks and full memtables ring.

@@ -12,7 +12,7 @@ use tamarack_model::Bytes;
 use tamarack_model::design::Design;
 use tamarack_model::filter::FilterChoice;
 use tamarack_model::policy;
-use tamarack_model::prediction::{Length, Prediction, Question, Writes, predict};
+use tamarack_model::prediction::{Length, Lookups, Prediction, Question, Writes, predict};
 use tamarack_model::simulate::Pace;
 
 const ENTRIES: u64 = 12_000;
@@ -164,7 +164,10 @@ fn predicted(words: &str, mix: Mix) -> Prediction {
     let Mix { deletes, deleted } = mix;
     let writes = Writes::Deletes { inserts: 0.0, deletes, deleted, tombstone_bytes: TOMBSTONE_BYTES };
     let length = Length::Flushed(Bytes(FLUSHES * MEMTABLE_BYTES));
-    predict(&design, &Question { writes, scans: &[1], digits: 256.0, length, pace: Pace::Settled })
+    predict(
+        &design,
+        &Question { writes, scans: &[1], digits: 256.0, length, pace: Pace::Settled, lookups: Lookups::Countless },
+    )
 }
 
 /// Runs, block reads of lookups, space and bytes written are within 5 % of the prediction, with the

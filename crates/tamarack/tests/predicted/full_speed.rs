@@ -16,7 +16,7 @@ use tamarack_model::design::Design;
 use tamarack_model::device::Device;
 use tamarack_model::filter::FilterChoice;
 use tamarack_model::policy;
-use tamarack_model::prediction::{Length, Prediction, Question, Writes, predict};
+use tamarack_model::prediction::{Length, Lookups, Prediction, Question, Writes, predict};
 use tamarack_model::simulate::{FullSpeed, Pace, Threads};
 
 /// Memtables in the data.
@@ -142,7 +142,7 @@ fn predicted(words: &str, flushes: u64, pace: Pace) -> Prediction {
     };
     let length = Length::Flushed(Bytes(flushes * MEMTABLE_BYTES));
     let writes = Writes::Puts { inserts: 0.0, theta: 0.0 };
-    predict(&design, &Question { writes, scans: &[1], digits: 256.0, length, pace })
+    predict(&design, &Question { writes, scans: &[1], digits: 256.0, length, pace, lookups: Lookups::Countless })
 }
 
 /// Means over a phase of overwrites: runs within 20 %, space within 5 %, bytes written within 12 %.

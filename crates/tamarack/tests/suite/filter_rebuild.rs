@@ -306,6 +306,43 @@ fn the_budget_holds_at_every_step() -> Result<()> {
     Ok(())
 }
 
+/// Filters that only save false positives are not rebuilt while nobody looks anything up, however
+/// often the tree changes; lookups have them rebuilt, and so does whoever waits for that.
+#[test]
+fn rebuilds_wait_for_lookups() -> Result<()> {
+    let env = SimEnv::new(1);
+    let db = open(Arc::new(env.clone()), 100, "blocked:bits=10,allocation=monkey", "qlsm-bush:T=2,X=2", true)?;
+    let settle = || while env.step_background() {};
+    let write = |memtables: u64| -> Result<()> {
+        for number in 0..100 * memtables {
+            db.put(key(number), number.to_be_bytes())?;
+            settle();
+        }
+        Ok(())
+    };
+    write(600)?;
+    db.wait_for_compactions()?;
+    db.wait_for_filter_rebuild()?;
+    let at_rest = db.stats().filters_rebuilt;
+    write(30)?;
+    assert_eq!(db.stats().filters_rebuilt, at_rest, "nobody looks anything up");
+    let random = Random::new(7);
+    let mut lookups = 0;
+    while db.stats().filters_rebuilt == at_rest {
+        assert!(lookups < 100_000, "no filter was rebuilt in {lookups} lookups");
+        (0..64).try_for_each(|_| db.contains_key((random.next() | 1).to_be_bytes()).map(drop))?;
+        lookups += 64;
+        settle();
+    }
+    write(30)?;
+    let before = db.stats().filters_rebuilt;
+    db.wait_for_filter_rebuild()?;
+    let rebuilt = db.stats().filters_rebuilt - before;
+    println!("{lookups} lookups until filters were rebuilt; {rebuilt} tables for one who waits");
+    assert!(rebuilt > 0, "somebody waits");
+    Ok(())
+}
+
 /// Concurrent readers of all kinds find every existing key while filters are rebuilt.
 #[test]
 fn concurrent_readers_find_every_key() -> Result<()> {

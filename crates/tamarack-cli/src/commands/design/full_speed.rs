@@ -2,7 +2,7 @@
 
 use tamarack_model::design::Design;
 use tamarack_model::navigator::union::Request;
-use tamarack_model::prediction::{Length, Prediction, Question, Writes, predict};
+use tamarack_model::prediction::{Length, Lookups, Prediction, Question, Writes, predict};
 use tamarack_model::simulate::{FullSpeed, Pace, Threads};
 
 use super::request::DesignRequest;
@@ -30,6 +30,13 @@ pub(super) fn predicted(design: &Design<'_>, settled: &Prediction, request: &Des
     let pace = Pace::AtFullSpeed(FullSpeed::of(&device, entry_bytes as f64, Threads::of_cores(request.cores)));
     let scans = [1, (workload.range_entries as u64).saturating_add(1)];
     let writes = Writes::Puts { inserts, theta };
-    let question = Question { writes, scans: &scans, digits: 256.0, length: Length::Turnovers(2.0), pace };
+    let question = Question {
+        writes,
+        scans: &scans,
+        digits: 256.0,
+        length: Length::Turnovers(2.0),
+        pace,
+        lookups: Lookups::Countless,
+    };
     FullSpeedCosts::Predicted(Box::new(predict(design, &question)))
 }
