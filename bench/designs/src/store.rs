@@ -66,7 +66,7 @@ impl Store {
         let advanced = advanced.cache_bytes(0).index_bytes(INDEX_BYTES);
         let options = Options::new().compression(Compression::None).memory_bytes(MEMORY_BYTES).threads(THREADS);
         let db = options.advanced(advanced).open(dir)?;
-        db.wait_for_filter_rebuild()?;
+        db.rebuild_filters()?;
         Ok(Self {
             db,
             noise: noise(),
@@ -91,7 +91,7 @@ impl Store {
     /// Waits until no flush and no compaction is running or pending.
     pub fn settle(&self) -> Result<()> {
         self.db.wait_for_compactions()?;
-        self.db.wait_for_filter_rebuild()
+        self.db.rebuild_filters()
     }
 
     /// Flushes the memtable and waits until the tree is at rest: its levels fit its shape, and

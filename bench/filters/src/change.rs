@@ -48,7 +48,7 @@ fn main() -> Outcome {
     let is_there = |number: u64| db.get(key(number)).map(|value| value.is_some());
     assert!(is_there(5)?, "it was stored");
     let first = began.elapsed();
-    db.wait_for_filter_rebuild()?;
+    db.rebuild_filters()?;
     println!("opened: first get after {first:.1?}, {CHUCKY} after {:.2?}; {} runs", began.elapsed(), runs(&db));
     for number in (0..next).step_by(97) {
         assert!(is_there(number)?, "entry {number} was stored");
@@ -67,7 +67,7 @@ fn open(dir: &Path, filter: &str) -> Outcome<Db> {
 fn settle(db: &Db) -> Outcome {
     db.flush()?;
     db.wait_for_compactions()?;
-    Ok(db.wait_for_filter_rebuild()?)
+    Ok(db.rebuild_filters()?)
 }
 
 fn runs(db: &Db) -> usize {
@@ -80,7 +80,7 @@ fn change(db: &Db, filter: &str, from: u64) -> Outcome<u64> {
     let began = Instant::now();
     let (changed, put) = thread::scope(|scope| {
         let client = scope.spawn(|| put_until(db, from, &over));
-        let changed = db.set_filter(filter).and_then(|()| db.wait_for_filter_rebuild());
+        let changed = db.set_filter(filter).and_then(|()| db.rebuild_filters());
         over.store(true, Ordering::Relaxed);
         (changed.map(|()| began.elapsed()), client.join().expect("the client does not panic"))
     });

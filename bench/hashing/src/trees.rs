@@ -137,7 +137,7 @@ impl Tree {
             }
             db.flush()?;
             db.wait_for_compactions()?;
-            db.wait_for_filter_rebuild()?;
+            db.rebuild_filters()?;
         }
         db.close()
     }

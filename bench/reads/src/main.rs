@@ -92,7 +92,7 @@ fn load(db: &Db, keys: u64) -> Outcome {
     }
     db.flush()?;
     db.wait_for_compactions()?;
-    db.wait_for_filter_rebuild()?;
+    db.rebuild_filters()?;
     db.clone().close()?;
     Ok(())
 }

@@ -52,7 +52,7 @@ fn measure(words: &Words, dir: &Path) -> Result<()> {
     }
     db.flush()?;
     db.wait_for_compactions()?;
-    db.wait_for_filter_rebuild()?;
+    db.rebuild_filters()?;
     println!("{entries} entries with {from} in {:.0} s", began.elapsed().as_secs_f64());
     show(&db, entries, 0)?;
 
@@ -70,7 +70,7 @@ fn measure(words: &Words, dir: &Path) -> Result<()> {
         });
         let began = Instant::now();
         db.set_filter(&to)?;
-        db.wait_for_filter_rebuild()?;
+        db.rebuild_filters()?;
         let took = began.elapsed().as_secs_f64();
         ended.store(true, Ordering::Relaxed);
         reader.join().expect("the reader finds everything")?;

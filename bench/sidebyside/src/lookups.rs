@@ -168,7 +168,7 @@ impl Run<'_> {
         let mut candidates = Vec::new();
         for reads in Reads::ALL {
             let db = tree::open(&dir, self.plan, reads, &facts.policy, facts.memtable_bytes, None);
-            db.wait_for_filter_rebuild().expect(WORKS);
+            db.rebuild_filters().expect(WORKS);
             match reads {
                 Reads::Cached => {
                     tree::touch_everything(&db, &self.data);
@@ -239,7 +239,7 @@ impl Run<'_> {
                 break;
             }
         }
-        db.wait_for_filter_rebuild().expect(WORKS);
+        db.rebuild_filters().expect(WORKS);
     }
 
     /// A slice of each workload with each filter. Another filter begins in each round.

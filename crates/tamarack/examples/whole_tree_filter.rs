@@ -31,7 +31,7 @@ fn main() -> Result<()> {
 
     // Lookups go on meanwhile: until the filter is ready, they search all runs.
     db.set_filter("chucky:bits=14.2")?;
-    db.wait_for_filter_rebuild()?;
+    db.rebuild_filters()?;
     let chucky = show("one for the tree", &db)?;
     assert!(bloom.asked > 4.0 && chucky.asked < 1.0, "one filter is asked instead of many: {bloom:?}, {chucky:?}");
     assert!(chucky.searched < 0.05, "few runs are searched for nothing: {chucky:?}");

@@ -601,8 +601,11 @@ impl Db {
         self.engine.scheduler.decisions()
     }
 
-    /// Blocks until no filter rebuild is running or pending. With writers that do not pause it may
-    /// block forever.
+    /// Blocks until no filter rebuild is running or due. Filters that are the wrong kind or too
+    /// large are due at once, and so are all after [`Db::set_filter`]. Filters with more false
+    /// positives than others of the same total size would have are due when lookups have lost as
+    /// much time by that as the rebuild takes; [`Db::rebuild_filters`] does not wait for such
+    /// lookups. With writers that do not pause this may block forever.
     ///
     /// # Errors
     /// [`Error::Io`] if a filter cannot be read, or a compaction that the rebuild waits for fails,
@@ -612,7 +615,20 @@ impl Db {
     pub fn wait_for_filter_rebuild(&self) -> Result<()> {
         match self.engine.database.health.check_running() {
             Err(error @ Error::ReadOnly { .. }) => Err(error),
-            _ => self.engine.scheduler.wait_for_filter_rebuild(),
+            _ => self.engine.scheduler.wait_for_filter_rebuild(false),
+        }
+    }
+
+    /// Rebuilds all filters that are not as they should be, now, and blocks until that is done:
+    /// after a load, say, before many lookups. Without it that happens by and by, see
+    /// [`Db::wait_for_filter_rebuild`]. With writers that do not pause it may block forever.
+    ///
+    /// # Errors
+    /// As [`Db::wait_for_filter_rebuild`].
+    pub fn rebuild_filters(&self) -> Result<()> {
+        match self.engine.database.health.check_running() {
+            Err(error @ Error::ReadOnly { .. }) => Err(error),
+            _ => self.engine.scheduler.wait_for_filter_rebuild(true),
         }
     }
 

@@ -115,7 +115,7 @@ fn load(db: &Db, count: u64) -> Outcome {
     (0..count).try_for_each(|number| put(db, number, &random))?;
     db.flush()?;
     db.wait_for_compactions()?;
-    db.wait_for_filter_rebuild()?;
+    db.rebuild_filters()?;
     db.clone().close()?;
     Ok(())
 }

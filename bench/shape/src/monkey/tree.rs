@@ -74,7 +74,7 @@ impl Tree {
             }
             self.db.flush()?;
             self.db.wait_for_compactions()?;
-            self.db.wait_for_filter_rebuild()?;
+            self.db.rebuild_filters()?;
         }
         Ok(())
     }

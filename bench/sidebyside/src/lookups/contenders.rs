@@ -210,7 +210,7 @@ impl Contender {
         self.store = Some(match &self.engine {
             Engine::Tamarack { policy, .. } => {
                 let db = tree::open(&self.dir, plan, reads, policy, memtable_bytes, Some(&self.filter));
-                db.wait_for_filter_rebuild().expect(WORKS);
+                db.rebuild_filters().expect(WORKS);
                 Box::new(db)
             }
             Engine::Peer { kind, bits } => kind.open(&self.dir, &place(plan, reads, *bits)),

@@ -560,7 +560,7 @@ fn settings(results: &Results) -> String {
         "## Settings and method\n\n\
          * A tree is loaded once, in random order of keys, memtable by memtable: each is flushed by hand, and its compactions end before the next begins. So a level has all runs that it can have at rest, or with leveling all of its entries in one. \
          `runs` are trees of two levels, with T one above the runs of the last. 274 runs are those of `qlsm-bush:T=2,X=2` in four levels; that tree itself is not measured, since its first level becomes one run when nothing was flushed for some seconds.\n\
-         * Filters, given 10 bits: {}. They are changed in the open database (`Db::set_filter`), by way of `none`, since a table otherwise keeps a filter that is as good; `Db::wait_for_filter_rebuild` has returned before anything is measured.\n\
+         * Filters, given 10 bits: {}. They are changed in the open database (`Db::set_filter`), by way of `none`, since a table otherwise keeps a filter that is as good; `Db::rebuild_filters` has returned before anything is measured.\n\
          {elastic}\
          * Equal memory: Chucky is given its bits first; what it then takes (`memory.filters_bytes`), divided by the entries, is what the others get. It has just been made then, with buckets for an eighth more entries than there are; while a tree grows it has fewer on the mean, so that its specification says less than was measured. Their bits are raised or lowered until their memory is within 0.3 % of that, or as near as {} tries come: an allocation leaves memory \
          for runs that are not there.\n\

@@ -134,9 +134,9 @@ impl TreeFacts {
 /// the best allocation where equal bits are wanted.
 pub fn set_filter(db: &Db, specification: &str, entries: u64) -> Measure {
     db.set_filter("none").expect(WORKS);
-    db.wait_for_filter_rebuild().expect(WORKS);
+    db.rebuild_filters().expect(WORKS);
     db.set_filter(specification).expect(WORKS);
-    db.wait_for_filter_rebuild().expect(WORKS);
+    db.rebuild_filters().expect(WORKS);
     measure(db, specification, entries)
 }
 

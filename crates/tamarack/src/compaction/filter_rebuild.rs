@@ -15,7 +15,7 @@
 //! For the tables that exist: after every edit and every choice, and with elastic filters also
 //! after every eighth of a half-life of sampled lookups. The changes that an earlier decision left
 //! are forgotten then. Changes that only save false positives wait until lookups have lost as much
-//! time by them as the rebuild takes ([`RebuildWait`]), unless somebody waits for them. While
+//! time by them as the rebuild takes ([`RebuildWait`]), unless somebody asks for all. While
 //! compactions are paused, or something has arrived that the planner has not looked at, it waits
 //! (the tree may be about to grow); elastic filters do not, since lookups go on.
 //!
@@ -130,7 +130,7 @@ struct RebuildState {
     losses: RebuildWait,
     /// The number of sampled lookups when that was counted.
     sampled: u64,
-    /// Threads that wait until all filters are as they should be.
+    /// Threads that wait until all filters are as they should be, due or not.
     waiting: u64,
     /// After a failure: not before that time.
     pause_until: Duration,
@@ -393,7 +393,8 @@ impl FilterRebuild {
         self.chosen.lock().is_elastic()
     }
 
-    /// Waits until all tables have the filters that they are to have, and `is_ready`. `view` gives
+    /// Waits until no table is due to get another filter, and `is_ready`. With `all`, every change
+    /// is due. `view` gives
     /// what is decided on; `None` while that waits for a compaction, or compactions are paused.
     ///
     /// # Errors
@@ -401,14 +402,18 @@ impl FilterRebuild {
     /// again. [`Error::Stopped`] if writing has ended.
     pub(super) fn wait(
         &self,
+        all: bool,
         view: impl Fn() -> Option<View>,
         is_ready: impl Fn(&View) -> bool,
         is_paused: impl Fn() -> bool,
     ) -> Result<()> {
         {
             let mut state = self.state.lock();
-            (state.error, state.decided) = (None, None);
-            state.waiting += 1;
+            state.error = None;
+            if all {
+                state.decided = None;
+                state.waiting += 1;
+            }
         }
         self.wake();
         let waited = self.tree.database.wait(&*self.env, || {
@@ -432,7 +437,7 @@ impl FilterRebuild {
             }
             Ok(is_done)
         });
-        self.state.lock().waiting -= 1;
+        self.state.lock().waiting -= u64::from(all);
         waited
     }
 }

@@ -503,7 +503,7 @@ impl World {
     }
 
     pub(crate) fn settle_filters(&self) -> Result<()> {
-        self.db().wait_for_filter_rebuild()
+        self.db().rebuild_filters()
     }
 
     pub(crate) fn set_policy(&self, words: &str) -> Result<()> {

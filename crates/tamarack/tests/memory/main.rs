@@ -309,7 +309,7 @@ fn filter_of_the_tree(budget_bytes: u64) -> Result<()> {
     let all = budget_bytes / 40;
     let compare = |phase: &str, most: f64, scene: &mut Scene| -> Result<()> {
         scene.settle()?;
-        scene.db().wait_for_filter_rebuild()?;
+        scene.db().rebuild_filters()?;
         let levels = scene.db().stats().levels;
         let entries: u64 = levels.iter().flat_map(|level| &level.runs).map(|run| run.entries).sum();
         let most = most * entries as f64 * 14.2 / 8.0 + 64.0 * 1024.0;

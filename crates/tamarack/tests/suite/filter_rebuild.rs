@@ -33,7 +33,7 @@ fn load(db: &Db, numbers: std::ops::Range<u64>) -> Result<()> {
     }
     db.flush()?;
     db.wait_for_compactions()?;
-    db.wait_for_filter_rebuild()
+    db.rebuild_filters()
 }
 
 fn assert_all_there(db: &Db, numbers: impl IntoIterator<Item = u64>) -> Result<()> {
@@ -74,7 +74,7 @@ fn a_live_database_gets_other_filters() -> Result<()> {
     {
         let before = db.stats();
         db.set_filter(words)?;
-        db.wait_for_filter_rebuild()?;
+        db.rebuild_filters()?;
         // Lookups open the tables, which then get their filters.
         assert_all_there(&db, (0..entries).step_by(7))?;
         let after = db.stats();
@@ -100,7 +100,7 @@ fn a_live_database_gets_other_filters() -> Result<()> {
     }
     assert!(db.stats().filters_rebuilt > 10);
     db.set_filter("none")?;
-    db.wait_for_filter_rebuild()?;
+    db.rebuild_filters()?;
     assert_eq!((bits(&db.stats()), db.stats().filter_bytes), (0, 0));
     assert_all_there(&db, (0..entries).step_by(11))?;
     let error = db.set_filter("blocked:bits=ten").expect_err("no number");
@@ -120,7 +120,7 @@ fn elastic_filters_come_with_compactions_and_go_at_once() -> Result<()> {
     assert_all_there(&db, (0..30_000).step_by(5))?;
     assert!(bits(&db.stats()) <= 6 * 30_000 + 512 * 40, "{} bits", bits(&db.stats()));
     db.set_filter("bloom:bits=4")?;
-    db.wait_for_filter_rebuild()?;
+    db.rebuild_filters()?;
     assert_all_there(&db, (0..30_000).step_by(5))?;
     let used = bits(&db.stats());
     assert!((100_000..=120_000 + 512 * 40).contains(&used), "{used} bits");
@@ -130,7 +130,7 @@ fn elastic_filters_come_with_compactions_and_go_at_once() -> Result<()> {
     // Chosen again, tables that store elastic filters get units of these, without a compaction.
     let before = db.stats();
     db.set_filter("elastic:bits=6")?;
-    db.wait_for_filter_rebuild()?;
+    db.rebuild_filters()?;
     let after = db.stats();
     assert!(after.filters_loaded > before.filters_loaded, "no units were loaded");
     assert_eq!((after.compactions, after.flushes), (before.compactions, before.flushes));
@@ -156,7 +156,7 @@ fn without_digests_whole_filters_are_dropped_and_loaded() -> Result<()> {
     let smallest_run =
         |stats: &Stats| stats.levels.iter().flat_map(|level| level.runs.clone()).min_by_key(|run| run.entries);
     db.set_filter("bloom:bits=5")?;
-    db.wait_for_filter_rebuild()?;
+    db.rebuild_filters()?;
     let half = db.stats();
     assert!(bits(&half) <= 5 * entries + 30_000 && bits(&half) > 4 * entries, "{} bits", bits(&half));
     assert!(half.filter_bytes < full.filter_bytes * 6 / 10, "{} of {}", half.filter_bytes, full.filter_bytes);
@@ -165,7 +165,7 @@ fn without_digests_whole_filters_are_dropped_and_loaded() -> Result<()> {
     assert_eq!((half.filters_rebuilt, half.filter_rebuild_bytes_read), (0, 0), "dropping a filter reads nothing");
     assert_all_there(&db, (0..entries).step_by(3))?;
     db.set_filter("bloom:bits=10")?;
-    db.wait_for_filter_rebuild()?;
+    db.rebuild_filters()?;
     assert_eq!((bits(&db.stats()), db.stats().filter_bytes), (bits(&full), full.filter_bytes));
     assert_all_there(&db, (0..entries).step_by(3))?;
     // After opening with another filter, tables are first opened with the filters that they should
@@ -174,7 +174,7 @@ fn without_digests_whole_filters_are_dropped_and_loaded() -> Result<()> {
     let db = open(env, 2000, "bloom:bits=5", "leveling:T=3", false)?;
     assert!(bits(&db.stats()) <= 5 * entries + 30_000, "{} bits", bits(&db.stats()));
     assert_all_there(&db, (0..entries).step_by(3))?;
-    db.wait_for_filter_rebuild()?;
+    db.rebuild_filters()?;
     let stats = db.stats();
     assert_eq!((stats.filters_loaded, stats.filter_rebuild_bytes_read), (0, 0), "{} bits", bits(&stats));
     Ok(())
@@ -224,7 +224,7 @@ impl Watched {
             self.check(false);
         }
         self.db.wait_for_compactions()?;
-        self.db.wait_for_filter_rebuild()?;
+        self.db.rebuild_filters()?;
         self.check(true);
         Ok(())
     }
@@ -283,7 +283,7 @@ fn the_budget_holds_at_every_step() -> Result<()> {
                 while tree.env.step_background() {
                     tree.check(false);
                 }
-                tree.db.wait_for_filter_rebuild()?;
+                tree.db.rebuild_filters()?;
                 tree.bits_per_entry = *bits;
                 tree.check(true);
                 assert_all_there(&tree.db, (0..buffer * BUFFER).step_by(97))?;
@@ -307,7 +307,7 @@ fn the_budget_holds_at_every_step() -> Result<()> {
 }
 
 /// Filters that only save false positives are not rebuilt while nobody looks anything up, however
-/// often the tree changes; lookups have them rebuilt, and so does whoever waits for that.
+/// often the tree changes; lookups have them rebuilt, and so does whoever asks for it.
 #[test]
 fn rebuilds_wait_for_lookups() -> Result<()> {
     let env = SimEnv::new(1);
@@ -322,9 +322,10 @@ fn rebuilds_wait_for_lookups() -> Result<()> {
     };
     write(600)?;
     db.wait_for_compactions()?;
-    db.wait_for_filter_rebuild()?;
+    db.rebuild_filters()?;
     let at_rest = db.stats().filters_rebuilt;
     write(30)?;
+    db.wait_for_filter_rebuild()?;
     assert_eq!(db.stats().filters_rebuilt, at_rest, "nobody looks anything up");
     let random = Random::new(7);
     let mut lookups = 0;
@@ -336,10 +337,10 @@ fn rebuilds_wait_for_lookups() -> Result<()> {
     }
     write(30)?;
     let before = db.stats().filters_rebuilt;
-    db.wait_for_filter_rebuild()?;
+    db.rebuild_filters()?;
     let rebuilt = db.stats().filters_rebuilt - before;
-    println!("{lookups} lookups until filters were rebuilt; {rebuilt} tables for one who waits");
-    assert!(rebuilt > 0, "somebody waits");
+    println!("{lookups} lookups until filters were rebuilt; {rebuilt} tables on request");
+    assert!(rebuilt > 0, "it was asked for");
     Ok(())
 }
 
@@ -373,7 +374,7 @@ fn concurrent_readers_find_every_key() -> Result<()> {
             let words = ["bloom:bits=3", "blocked:bits=12,allocation=monkey", "none", "blocked:bits=5"][round % 4];
             let before = asked.load(Ordering::Relaxed);
             db.set_filter(words)?;
-            db.wait_for_filter_rebuild()?;
+            db.rebuild_filters()?;
             // Readers make progress in every round, however slow the machine.
             while asked.load(Ordering::Relaxed) == before && !readers.iter().any(|reader| reader.is_finished()) {
                 thread::yield_now();
@@ -424,11 +425,11 @@ fn damaged_digests_hide_nothing() -> Result<()> {
     assert_all_there(&db, 0..1000)?;
     let five = bits(&db.stats());
     db.set_filter("blocked:bits=10")?;
-    db.wait_for_filter_rebuild()?;
+    db.rebuild_filters()?;
     assert_eq!(bits(&db.stats()), five);
     assert_all_there(&db, 0..1000)?;
     db.set_filter("blocked:bits=2")?;
-    db.wait_for_filter_rebuild()?;
+    db.rebuild_filters()?;
     assert_eq!(bits(&db.stats()), 0);
     assert_all_there(&db, 0..1000)?;
     let report = db.verify(&mut |_, _| {})?;
@@ -463,7 +464,7 @@ fn nobody_waits_for_the_reads_of_a_filter_rebuild() -> Result<()> {
     let went_on = goes_on(&db, 10_000);
     env.hook().open();
     assert!(went_on, "something waited for a filter rebuild");
-    db.wait_for_filter_rebuild()?;
+    db.rebuild_filters()?;
     assert!(db.stats().filters_rebuilt > 0);
     Ok(())
 }
@@ -487,7 +488,7 @@ fn nobody_waits_for_the_opening_of_a_table() -> Result<()> {
     env.hook().open();
     assert!(went_on, "something waited for the opening of a table");
     assert!(reader.join().expect("it does not panic")?);
-    db.wait_for_filter_rebuild()?;
+    db.rebuild_filters()?;
     assert_all_there(&db, 0..10_001)?;
     let stats = db.stats();
     let tables: u64 = stats.levels.iter().map(|level| level.total().tables).sum();
@@ -523,12 +524,12 @@ fn a_wait_for_filters_returns_the_error_of_a_compaction_that_they_wait_for() -> 
     sim.set_capacity(Some(sim.used_bytes() + 4096));
     assert!(db.stats().disk.is_some_and(|disk| disk.free_bytes <= 4096));
     drop(pause);
-    let outcome = db.wait_for_filter_rebuild();
+    let outcome = db.rebuild_filters();
     let Err(error) = outcome else { panic!("it waited until there was space again: {failures:?} failures") };
     assert!(error.is_storage_full() && error.to_string().contains("compaction: find space"), "{error}");
     sim.set_capacity(None);
     db.wait_for_compactions().or_else(|_| db.compact())?;
-    db.wait_for_filter_rebuild()?;
+    db.rebuild_filters()?;
     assert_all_there(&db, 0..10_600)
 }
 

@@ -81,7 +81,7 @@ fn memory_is_that_of_open_tables() -> Result<()> {
     let tables = check()?;
     db.compact()?;
     // The decider may look at the tree as it was before, which keeps its tables.
-    db.wait_for_filter_rebuild()?;
+    db.rebuild_filters()?;
     assert_ne!(check()?, tables, "other tables");
     Ok(())
 }
@@ -110,7 +110,7 @@ fn filters_of_all_kinds_side_by_side() -> Result<()> {
     // Without filters there is no probe, and no lookup of an existing key is a false positive.
     db.compact()?;
     // The decider may look at the tree as it was before, which keeps its tables.
-    db.wait_for_filter_rebuild()?;
+    db.rebuild_filters()?;
     let before = db.stats().lookups;
     assert!(db.get(1_u64.to_be_bytes())?.is_some() && db.get([0; 9])?.is_none());
     let after = db.stats();

@@ -82,7 +82,7 @@ impl LookupKind {
             }
             db.flush()?;
             db.wait_for_compactions()?;
-            db.wait_for_filter_rebuild()?;
+            db.rebuild_filters()?;
             self.look(&db, &random, (buffer + 1) * BUFFER, LOOKUPS)?;
         }
         let before = db.stats().lookups.filter_false_positives;

@@ -77,7 +77,7 @@ fn fill(db: &Db, entries: u64) -> Result<()> {
     db.put(u64::MAX.to_be_bytes(), entries.to_be_bytes())?;
     db.flush()?;
     db.wait_for_compactions()?;
-    db.wait_for_filter_rebuild()
+    db.rebuild_filters()
 }
 
 fn runs(db: &Db) -> Vec<RunStats> {

@@ -44,7 +44,7 @@ impl Client {
         let advanced = advanced.memtable_bytes(contender.buffer_bytes).block_bytes(BLOCK_BYTES as usize);
         let options = Options::new().memory_bytes(plan.memory_bytes).compression(Compression::None).threads(1);
         let db = options.advanced(advanced.direct_io(true)).open(dir)?;
-        db.wait_for_filter_rebuild()?;
+        db.rebuild_filters()?;
         let (entries, buffer_bytes) = (plan.entries, contender.buffer_bytes);
         let (noise, random) = (noise(), Random::new(seed));
         Ok(Self { db, noise, random, entries, scanned: scanned as usize, buffer_bytes, unsettled: 0 })
@@ -105,7 +105,8 @@ impl Client {
         self.unsettled + RAW_BYTES > self.buffer_bytes
     }
 
-    /// Flushes the memtable, and waits until no compaction is running or pending.
+    /// Flushes the memtable, and waits until no compaction is running or pending, and no filter is
+    /// due to be rebuilt.
     pub fn settle(&mut self) -> Result<()> {
         self.unsettled = 0;
         self.db.flush()?;

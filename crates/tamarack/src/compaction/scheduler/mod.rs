@@ -430,16 +430,17 @@ impl Scheduler {
         &self.filters
     }
 
-    /// Blocks until no filter rebuild is running or pending.
+    /// Blocks until no filter rebuild is running or due. With `all`, every rebuild is due that
+    /// saves anything.
     ///
     /// # Errors
     /// [`crate::Error::Io`] if a filter cannot be read, or a compaction that the rebuild waits for
     /// fails; both are retried. [`crate::Error::InvalidArgument`] while compactions are paused.
     /// [`crate::Error::Stopped`] if writing has stopped.
-    pub fn wait_for_filter_rebuild(&self) -> Result<()> {
+    pub fn wait_for_filter_rebuild(&self, all: bool) -> Result<()> {
         self.schedule.lock().refuse_if_paused()?;
         let is_ready = |view: &View| self.tree_filter.is_settled(self.filters.chosen(), &view.shape);
-        self.filters.wait(|| self.filter_view(), is_ready, || self.schedule.lock().agenda.is_paused())
+        self.filters.wait(all, || self.filter_view(), is_ready, || self.schedule.lock().agenda.is_paused())
     }
 
     /// One step of the filter worker: tables' filters first, then the one over the whole tree.
