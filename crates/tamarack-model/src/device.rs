@@ -73,6 +73,9 @@ pub struct Device {
     /// Processor seconds for [`RANDOM_READ_BYTES`] of a block that is read, besides the device: to
     /// check, decode and cache it, and to free another one.
     pub decode_seconds: f64,
+    /// Processor seconds of a scan for the first block that it reads in a run, besides the device
+    /// and what a lookup has for it: the blocks that it asks for together, and the next one.
+    pub scan_block_seconds: f64,
     /// Processor seconds of a lookup besides its digest, probes and blocks: the memtables, and what
     /// is counted.
     pub lookup_seconds: f64,
@@ -117,6 +120,7 @@ const PROCESSOR: Device = Device {
     index_seconds: 150e-9,
     entry_seconds: 500e-9,
     decode_seconds: 1e-6,
+    scan_block_seconds: 1e-6,
     lookup_seconds: 200e-9,
     scan_begin_seconds: 1e-6,
     scan_seconds: 50e-9,
@@ -129,8 +133,8 @@ impl Default for Device {
     ///
     /// The processor of all named devices takes 18.4 ns and 0.1 ns per byte for a digest, 50 ns to
     /// probe a Bloom filter of any kind, 100 ns to probe Chucky's, 150 ns to search the index of a
-    /// run, 500 ns to read an entry in a cached block, 1 µs to decode a block, 200 ns for a lookup
-    /// and 1 µs for a scan besides these, 50 ns for an entry of a scan, 500 ns for an entry of a
+    /// run, 500 ns to read an entry in a cached block, 1 µs to decode a block and as much again for a
+    /// scan's first one, 200 ns for a lookup and 1 µs for a scan besides these, 50 ns for an entry of a scan, 500 ns for an entry of a
     /// compaction, and 2 µs for a put: assumed, too.
     fn default() -> Self {
         Self::nvme()

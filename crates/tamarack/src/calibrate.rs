@@ -10,7 +10,7 @@
 //!   where the file system can.
 //! * [`processor`] calls hash, filters, index and blocks as a lookup does.
 //! * [`tree`] uses a database in memory for what only a whole one does: puts, lookups, scans,
-//!   compactions.
+//!   compactions; [`device_reads`] lets its reads take what they take on the device.
 //! * [`calibration`](crate::calibration) keeps the figures in the directory of a database.
 //!
 //! Each figure is the median of several rounds, so that a pause of the machine in some of them does
@@ -27,6 +27,7 @@
 //!
 //! Tests: `calibration`, and `tests/suite/calibration.rs`.
 
+mod device_reads;
 mod entries;
 mod plan;
 mod processor;
@@ -34,6 +35,7 @@ mod storage;
 mod tree;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tamarack_env::Env;
@@ -90,7 +92,7 @@ impl Options {
         time: Duration,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Calibration> {
-        calibrate(&*self.resolve()?.env, dir.as_ref(), data_bytes, time, progress)
+        calibrate(&self.resolve()?.env, dir.as_ref(), data_bytes, time, progress)
     }
 
     /// Returns the figures that [`Options::calibrate`] stored in the directory `dir`; `None` if
@@ -109,12 +111,13 @@ impl Options {
 }
 
 fn calibrate(
-    env: &dyn Env,
+    shared_env: &Arc<dyn Env>,
     dir: &Path,
     data_bytes: u64,
     time: Duration,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Calibration> {
+    let env = &**shared_env;
     if data_bytes < DATA_BYTES_MIN {
         let what = format!("a calibration with a file of {data_bytes} bytes: at least {DATA_BYTES_MIN} are needed");
         return Err(Error::InvalidArgument(what));
@@ -129,7 +132,7 @@ fn calibrate(
     check_space(env, dir, data_bytes)?;
     let mut plan = Plan::new(env, time, progress);
     let storage = storage::measure(env, dir, data_bytes, &mut plan)?;
-    let processor = processor::measure(env, data_bytes, time, &mut plan)?;
+    let processor = processor::measure(shared_env, &storage, data_bytes, time, &mut plan)?;
     let device = Device {
         read_seconds: storage.read_seconds,
         reads_per_second: storage.reads_per_second,

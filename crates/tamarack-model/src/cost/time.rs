@@ -107,7 +107,8 @@ impl Work {
         let waits =
             if is_read > 0.0 { is_read * device.concurrent_reads_seconds(seeks * read_part / is_read) } else { 0.0 };
         let one = self.block_bytes / device.read_bytes_per_second + decoding;
-        let scan_read = waits + (seeks + blocks) * read_part * one;
+        let first = seeks * read_part * device.scan_block_seconds;
+        let scan_read = waits + first + (seeks + blocks) * read_part * one;
         let again = (self.update_writes - 1.0).max(0.0);
         let moved = self.filter_entries * MOVE_PROBES * device.probe_seconds.chucky;
         let rebuilt = self.filters_rebuilt * REBUILD_SECONDS;
@@ -221,7 +222,7 @@ mod tests {
         let fast = Device { read_bytes_per_second: 1e15, ..Device::nvme() };
         let of = |device: &Device, seeks, hits| {
             let scan = ScanWork { seeks, blocks: 0.0, entries: 0.0, hits };
-            let decoded = seeks * (1.0 - hits) * device.decode_seconds;
+            let decoded = seeks * (1.0 - hits) * (device.decode_seconds + device.scan_block_seconds);
             let search = seeks * (device.index_seconds + device.entry_seconds);
             let processor = device.scan_begin_seconds + search + decoded;
             1e6 * (Work { scan, ..work() }.seconds(device).range - processor)

@@ -146,6 +146,7 @@ pub const DEVICE_FIGURES: &[DeviceFigure] = &[
     figure("block_decoded", Nanoseconds, "block of 4 KiB, besides its read", |d| &mut d.decode_seconds),
     figure("lookup", Nanoseconds, "lookup, besides runs", |d| &mut d.lookup_seconds),
     figure("scan_begin", Nanoseconds, "scan, besides runs and entries", |d| &mut d.scan_begin_seconds),
+    figure("scan_block", Nanoseconds, "first block of a scan, besides that", |d| &mut d.scan_block_seconds),
 ];
 
 /// Figures that were measured from the beginning. The others may be missing, and are then those of

@@ -198,6 +198,7 @@ fn seconds_by_hand() {
         decode_seconds: 0.0,
         lookup_seconds: 0.0,
         scan_begin_seconds: 0.0,
+        scan_block_seconds: 0.0,
         scan_seconds: 0.0,
         compaction_seconds: 0.0,
         sync_seconds: 0.0,
@@ -235,6 +236,7 @@ fn seconds_by_hand() {
         decode_seconds: 4.0,
         lookup_seconds: 16.0,
         scan_begin_seconds: 32.0,
+        scan_block_seconds: 64.0,
         scan_seconds: 0.125,
         compaction_seconds: 2.0,
         ..device
@@ -247,7 +249,7 @@ fn seconds_by_hand() {
         with.seconds_per_op - without.seconds_per_op
     };
     near(more([1.0, 0.0, 0.0, 0.0], 0.0), 16.0 + 4.0 * (0.75 + decoded), 1e-9, "blocks of four runs");
-    let scan = 32.0 + 4.0 * 0.75 + (4.0 + 2.0) * decoded + 80.0 * 0.125;
+    let scan = 32.0 + 4.0 * (64.0 + 0.75) + (4.0 + 2.0) * decoded + 80.0 * 0.125;
     near(more([0.0, 0.0, 1.0, 0.0], 80.0), scan, 1e-9, "a scan, of 40 entries to a block");
     near(more([0.0, 0.0, 0.0, 1.0], 0.0), update.update_writes * 2.0, 1e-9, "flushes and compactions");
     // A mix is the sum of its parts.

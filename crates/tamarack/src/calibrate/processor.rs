@@ -38,6 +38,7 @@ use tamarack_model::policy::Auto;
 
 use super::entries::{KEY_BYTES, VALUE, key};
 use super::plan::Plan;
+use super::storage::StorageTimes;
 use super::tree;
 use crate::cuckoo::{Directory, Partition};
 use crate::error::Result;
@@ -96,7 +97,14 @@ const SECONDS_MIN: f64 = 1e-12;
 
 /// Measures the processor; figures of storage are those of the default device. The memory that is
 /// used is in proportion to `data_bytes`, and bounded by `time`.
-pub(super) fn measure(env: &dyn Env, data_bytes: u64, time: Duration, plan: &mut Plan<'_>) -> Result<Device> {
+pub(super) fn measure(
+    shared_env: &Arc<dyn Env>,
+    storage: &StorageTimes,
+    data_bytes: u64,
+    time: Duration,
+    plan: &mut Plan<'_>,
+) -> Result<Device> {
+    let env = &**shared_env;
     let at_most = |count: u64, per_second: f64| count.min((per_second * time.as_secs_f64().max(0.1)) as u64);
     let rounds = Rounds { env, calls: CALLS.min(data_bytes / BYTES_PER_KEY) };
     let (hash_seconds, hash_byte_seconds) = hash(&rounds);
@@ -111,7 +119,7 @@ pub(super) fn measure(env: &dyn Env, data_bytes: u64, time: Duration, plan: &mut
     plan.advance(ENTRY_SHARE);
     // A power of two, so that an odd factor scatters the keys.
     let tree_entries = at_most(data_bytes / BYTES_PER_TREE_ENTRY, TREE_ENTRIES_PER_SECOND).max(512);
-    let seconds = tree::measure(env, 1 << tree_entries.ilog2(), plan)?;
+    let seconds = tree::measure(shared_env, storage, 1 << tree_entries.ilog2(), plan)?;
     let digest_seconds = hash_seconds + KEY_BYTES as f64 * hash_byte_seconds;
     let (lookup, search) = (digest_seconds + probe_seconds.blocked, index_seconds + entry_seconds);
     Ok(Device {
@@ -121,6 +129,7 @@ pub(super) fn measure(env: &dyn Env, data_bytes: u64, time: Duration, plan: &mut
         index_seconds,
         entry_seconds,
         decode_seconds: seconds.block_read.max(decode_seconds),
+        scan_block_seconds: seconds.scan_block.max(SECONDS_MIN),
         lookup_seconds: (seconds.lookup - lookup).max(SECONDS_MIN),
         scan_begin_seconds: (seconds.scan_begin - search).max(SECONDS_MIN),
         scan_seconds: seconds.scan_step,

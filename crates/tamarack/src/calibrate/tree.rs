@@ -6,8 +6,13 @@
 //!                         │ one of 32 is put again, into the memtable
 //!                         ├─► absent keys, existing keys, scans of one entry
 //!                         │ opened again, with memory for a quarter
-//!                         └─► existing keys: blocks are read, and evicted
+//!                         ├─► existing keys: blocks are read, and evicted
+//!                         └─► existing keys and scans, with reads of the device
 //! ```
+//!
+//! Between the work of a lookup a read takes longer than alone, since both use the processor's
+//! caches. What it takes longer on the device than the device says counts as the processor's, up to
+//! [`READ_EXCESS_MAX`] times what a block takes in memory: on a slow device it is noise.
 //!
 //! Keys are drawn alike, so that a read waits for the processor's caches as it does in a database
 //! that is larger than these.
@@ -17,9 +22,12 @@ use std::sync::Arc;
 
 use tamarack_env::random::{STEP, mixed};
 use tamarack_env::{Env, MemoryEnv};
+use tamarack_model::device::RANDOM_READ_BYTES;
 
+use super::device_reads::DeviceReads;
 use super::entries::{KEY_BYTES, VALUE, key};
 use super::plan::Plan;
+use super::storage::StorageTimes;
 use crate::db::Db;
 use crate::error::Result;
 use crate::format::block::Compression;
@@ -28,7 +36,20 @@ use crate::random_reads::{median, timed};
 use crate::write::Durability;
 
 /// The share of the time of each database, in thousandths.
-const TREE_SHARE: u64 = 20;
+const TREE_SHARE: u64 = 40;
+
+/// The share of each of two kinds of reads of the device in that.
+const DEVICE_SHARE: u64 = 10;
+
+/// Reads of the device in a round.
+const DEVICE_READS: u64 = 64;
+
+/// The most of these rounds: a clock may stand still.
+const DEVICE_ROUNDS_MAX: u64 = 1000;
+
+/// The most that a block read takes on a device besides the read, as a multiple of what it takes in
+/// memory.
+const READ_EXCESS_MAX: f64 = 4.0;
 
 /// Databases that are made, loaded, compacted and read.
 const TREES: u64 = 3;
@@ -62,13 +83,21 @@ pub(super) struct OperationSeconds {
     pub(super) scan_begin: f64,
     /// What a lookup takes longer for a block that is not cached, without the device.
     pub(super) block_read: f64,
+    /// What a scan takes longer than a lookup for its first block if that is not cached.
+    pub(super) scan_block: f64,
 }
 
 /// Measures databases of so many entries, a power of two.
-pub(super) fn measure(env: &dyn Env, entries: u64, plan: &mut Plan<'_>) -> Result<OperationSeconds> {
+pub(super) fn measure(
+    env: &Arc<dyn Env>,
+    storage: &StorageTimes,
+    entries: u64,
+    plan: &mut Plan<'_>,
+) -> Result<OperationSeconds> {
     let mut trees = Vec::new();
     for seed in 0..TREES {
-        trees.push(of_tree(&MeasuredTree { env, memory: MemoryEnv::new(seed), entries, seed })?);
+        let memory = DeviceReads::new(env.clone(), MemoryEnv::new(seed), storage.file.clone(), storage.data_bytes);
+        trees.push(of_tree(&MeasuredTree { env: &**env, storage, memory, entries, seed }, plan)?);
         plan.advance(TREE_SHARE);
     }
     let middle = |of: fn(&OperationSeconds) -> f64| median(trees.iter().map(of).collect());
@@ -79,6 +108,7 @@ pub(super) fn measure(env: &dyn Env, entries: u64, plan: &mut Plan<'_>) -> Resul
         lookup: middle(|tree| tree.lookup),
         scan_begin: middle(|tree| tree.scan_begin),
         block_read: middle(|tree| tree.block_read),
+        scan_block: middle(|tree| tree.scan_block),
     })
 }
 
@@ -86,12 +116,14 @@ pub(super) fn measure(env: &dyn Env, entries: u64, plan: &mut Plan<'_>) -> Resul
 struct MeasuredTree<'a> {
     /// The clock.
     env: &'a dyn Env,
-    memory: Arc<dyn Env>,
+    /// What a read takes on the device alone.
+    storage: &'a StorageTimes,
+    memory: Arc<DeviceReads>,
     entries: u64,
     seed: u64,
 }
 
-fn of_tree(tree: &MeasuredTree<'_>) -> Result<OperationSeconds> {
+fn of_tree(tree: &MeasuredTree<'_>, plan: &Plan<'_>) -> Result<OperationSeconds> {
     let &MeasuredTree { env, entries, .. } = tree;
     let db = tree.open(1 << 30)?;
     let mut puts = Vec::new();
@@ -127,15 +159,39 @@ fn of_tree(tree: &MeasuredTree<'_>) -> Result<OperationSeconds> {
     let read_before = db.stats().lookups.data_blocks_read;
     let uncached = tree.median_read(4, |number| existing(&db, number))?;
     let read = db.stats().lookups.data_blocks_read - read_before;
-    db.close()?;
+    if read <= READS {
+        db.close()?;
+        return Ok(OperationSeconds {
+            put: median(puts),
+            compaction: compaction / entries as f64,
+            scan_step: median(steps),
+            lookup,
+            scan_begin,
+            block_read: 0.0,
+            scan_block: 0.0,
+        });
+    }
     let reads_each = read as f64 / (ROUNDS * READS) as f64;
+    let in_memory = (uncached - cached).max(0.0) / reads_each;
+    tree.memory.read_device(true);
+    let lookup_on_device = tree.median_on_device(5, plan, |number| existing(&db, number))?;
+    let scan_on_device = tree.median_on_device(6, plan, |number| scan(&db, number))?;
+    tree.memory.read_device(false);
+    db.close()?;
+    let StorageTimes { read_seconds, read_bytes_per_second, .. } = *tree.storage;
+    // What a model adds for a block of this size.
+    let device = read_seconds + RANDOM_READ_BYTES as f64 / read_bytes_per_second;
+    let excess = |on_device: f64, cached: f64| (on_device - cached) / reads_each - device;
+    let block_read = excess(lookup_on_device, cached).clamp(in_memory, READ_EXCESS_MAX * in_memory);
+    let scan_block = excess(scan_on_device, scan_begin) - block_read;
     Ok(OperationSeconds {
         put: median(puts),
         compaction: compaction / entries as f64,
         scan_step: median(steps),
         lookup,
         scan_begin,
-        block_read: if read > READS { (uncached - cached).max(0.0) / reads_each } else { 0.0 },
+        block_read,
+        scan_block: scan_block.clamp(0.0, READ_EXCESS_MAX * in_memory),
     })
 }
 
@@ -167,6 +223,20 @@ impl MeasuredTree<'_> {
             let (done, all) = timed(self.env, || self.reads(kind * ROUNDS + round, READS, &read));
             done?;
             seconds.push(all / READS as f64);
+        }
+        Ok(median(seconds))
+    }
+
+    /// The median of rounds of reads of the device, at least one.
+    fn median_on_device(&self, kind: u64, plan: &Plan<'_>, read: impl Fn(u64) -> Result<()>) -> Result<f64> {
+        let (until, mut seconds) = (plan.end_of(DEVICE_SHARE as f64), Vec::new());
+        for round in 0.. {
+            let (done, all) = timed(self.env, || self.reads((kind << 10) + round, DEVICE_READS, &read));
+            done?;
+            seconds.push(all / DEVICE_READS as f64);
+            if self.env.now() >= until || round >= DEVICE_ROUNDS_MAX {
+                break;
+            }
         }
         Ok(median(seconds))
     }
