@@ -23,7 +23,7 @@ use tamarack_model::device::RANDOM_READ_BYTES;
 
 /// The file of a calibration, from which reads of any length are made.
 #[derive(Debug)]
-struct Device {
+struct TimedFile {
     file: Arc<dyn File>,
     /// Its length.
     bytes: u64,
@@ -31,7 +31,7 @@ struct Device {
     reads: AtomicU64,
 }
 
-impl Device {
+impl TimedFile {
     /// Where the next read of so many bytes begins: in the middle of a page, as most blocks do.
     /// `None` if the device is not read, or the file is too short.
     fn next(&self, bytes: usize) -> Option<u64> {
@@ -50,7 +50,7 @@ impl Device {
 pub(super) struct DeviceReads {
     env: Arc<dyn Env>,
     memory: Arc<dyn Env>,
-    device: Arc<Device>,
+    device: Arc<TimedFile>,
 }
 
 impl DeviceReads {
@@ -58,7 +58,7 @@ impl DeviceReads {
     /// read yet.
     pub(super) fn new(env: Arc<dyn Env>, memory: Arc<dyn Env>, file: Arc<dyn File>, bytes: u64) -> Arc<Self> {
         let (is_read, reads) = (AtomicBool::new(false), AtomicU64::new(0));
-        Arc::new(Self { env, memory, device: Arc::new(Device { file, bytes, is_read, reads }) })
+        Arc::new(Self { env, memory, device: Arc::new(TimedFile { file, bytes, is_read, reads }) })
     }
 
     /// Whether reads take what they take on the device, or in memory.
@@ -75,7 +75,7 @@ impl DeviceReads {
 #[derive(Debug)]
 struct FileInMemory {
     file: Arc<dyn File>,
-    device: Arc<Device>,
+    device: Arc<TimedFile>,
 }
 
 impl File for FileInMemory {
@@ -199,7 +199,7 @@ impl Env for DeviceReads {
 /// Requests that the device carries out, and that get the bytes of their own files.
 struct QueueOnDevice<'a> {
     queue: &'a mut dyn ReadQueue,
-    device: &'a Device,
+    device: &'a TimedFile,
     requests: Vec<ReadRequest>,
 }
 
