@@ -134,8 +134,8 @@ impl Default for Device {
     /// The processor of all named devices takes 18.4 ns and 0.1 ns per byte for a digest, 50 ns to
     /// probe a Bloom filter of any kind, 100 ns to probe Chucky's, 150 ns to search the index of a
     /// run, 500 ns to read an entry in a cached block, 1 µs to decode a block and as much again for
-    /// a scan's first one, 200 ns for a lookup and 1 µs for a scan besides these, 50 ns for an entry
-    /// of a scan, 500 ns for an entry of a compaction, and 2 µs for a put: assumed, too.
+    /// a scan's first one, 200 ns for a lookup and 1 µs for a scan besides these, 50 ns for an
+    /// entry of a scan, 500 ns for an entry of a compaction, and 2 µs for a put: assumed, too.
     fn default() -> Self {
         Self::nvme()
     }
