@@ -72,6 +72,42 @@ impl CommitQueue {
         begun
     }
 
+    /// Returns the ticket up to which everything is published.
+    pub fn published(&self) -> u64 {
+        self.published.load(Ordering::Acquire)
+    }
+
+    /// Moves the place where a transaction began up to a ticket that was published before the
+    /// snapshot was taken that it goes on with, if nothing that it has read was written since. So
+    /// all that it has read is as in that snapshot. The notes before it are not needed any more.
+    ///
+    /// One that has read nothing may have to wait, as one that begins does: it is begun anew
+    /// instead ([`CommitQueue::restart_transaction`]).
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] as for a commit.
+    pub fn advance_transaction(&self, begun: &mut BeginTicket, published: u64, reads: &dyn ReadSet) -> Result<()> {
+        let from = *begun;
+        let mut validation = Validation { begun: &from, reads, checked: CheckedNotes::default(), turns: 0 };
+        // Each group that the snapshot has joined before it was taken, so its notes are compared.
+        let mut queue = loop {
+            let (queue, is_valid) = self.validate(self.queue.lock(), &mut validation)?;
+            if is_valid {
+                break queue;
+            }
+        };
+        queue.window.advance(begun, published);
+        Ok(())
+    }
+
+    /// Begins a transaction anew, which has read nothing yet. Its snapshot is to be taken again.
+    pub fn restart_transaction(&self, begun: &mut BeginTicket) {
+        let mut anew = self.begin_transaction();
+        self.end_transaction(begun);
+        anew.number = begun.number;
+        *begun = anew;
+    }
+
     /// Ends a transaction, committed or not.
     pub fn end_transaction(&self, begun: &BeginTicket) {
         let forgotten = self.queue.lock().window.end(begun);
