@@ -150,7 +150,10 @@ impl Transaction {
     /// [`Error::Conflict`] as for a commit.
     fn catch_up(&mut self) -> Result<()> {
         let Engine { commits, tree, .. } = &*self.engine;
-        if tree.database.sequences.visible() == self.snapshot.sequence() {
+        let published = commits.published();
+        // A group can be visible in the snapshot and have been published since: it is no conflict
+        // with what is read next.
+        if tree.database.sequences.visible() == self.snapshot.sequence() && published == self.begun.ticket {
             return Ok(());
         }
         let reads = self.reads.get_mut();
@@ -159,9 +162,8 @@ impl Transaction {
             self.snapshot = Snapshot::now(tree);
             return Ok(());
         }
-        // In this order: the snapshot has at least what the ticket says, and at most what is
-        // compared.
-        let published = commits.published();
+        // Between the two others: the snapshot has at least what the ticket says, and at most what
+        // is compared.
         let snapshot = Snapshot::now(tree);
         commits.advance_transaction(&mut self.begun, published, reads)?;
         self.snapshot = snapshot;

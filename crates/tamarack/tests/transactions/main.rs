@@ -1,5 +1,7 @@
 //! Transactions: what they promise, from outside.
 //!
+//! * `pessimistic`: the same for pessimistic transactions; deadlocks, time-outs, transfers by many
+//!   threads.
 //! * `stories`: examples of conflicts, savepoints, retries, bounds and errors.
 //! * `serial`: random transactions, interleaved on the simulator, against a serial model.
 //! * `histories`: many threads; what they have read and written is searched for cycles of
@@ -12,6 +14,7 @@
 mod counters;
 mod crashes;
 mod histories;
+mod pessimistic;
 mod serial;
 mod stories;
 
