@@ -4,7 +4,8 @@
 //! the ranges that it deletes, with the group's **ticket**. Tickets count the groups in the order
 //! in which they form, which is the commit order. A transaction begins at a ticket up to which
 //! everything is visible in its snapshot. When it commits, a note with a larger ticket on a key
-//! that it has read is a conflict.
+//! that it has read is a conflict. A pessimistic transaction is compared as it goes on, too, and
+//! then moves to a later ticket ([`CommitWindow::advance`]).
 //!
 //! ```text
 //!   groups, by ticket    4        5          6         7 (forming)

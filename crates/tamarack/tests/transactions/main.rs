@@ -1,6 +1,8 @@
 //! Transactions: what they promise, from outside.
 //!
-//! * `pessimistic`: the same for pessimistic transactions; deadlocks, time-outs, transfers by many
+//! * `locked`: random pessimistic transactions, interleaved on the simulator, against a model of
+//!   locks.
+//! * `pessimistic`: examples of pessimistic transactions; deadlocks, time-outs, transfers by many
 //!   threads.
 //! * `stories`: examples of conflicts, savepoints, retries, bounds and errors.
 //! * `serial`: random transactions, interleaved on the simulator, against a serial model.
@@ -14,6 +16,7 @@
 mod counters;
 mod crashes;
 mod histories;
+mod locked;
 mod pessimistic;
 mod serial;
 mod stories;

@@ -87,7 +87,7 @@ fn ranges_are_locked_with_what_is_not_there() -> Result<()> {
         assert!(second.contains_key("job 1")? && second.scan("job 0".."job 2")?.count() == 1);
         is_locked(second.scan_for_update("job 9"..).map(drop));
         drop(first);
-        second.scan_for_update("job 9"..)?;
+        drop(second.scan_for_update("job 9"..)?);
         second.put("job 2", "")?;
         Ok(())
     };
@@ -303,7 +303,7 @@ fn operands_are_locked() -> Result<()> {
 fn time_outs_come_by_the_clock() -> Result<()> {
     let (env, db) = simulated();
     let (mut first, mut second) = (db.pessimistic_transaction(), db.pessimistic_transaction());
-    first.put("a", "")?.scan("k".."m")?;
+    drop(first.put("a", "")?.scan("k".."m")?);
     second.get("b")?;
     for (timeout, waits) in [(None, 1000), (Some(0), 0), (Some(250), 250), (Some(3_600_000), 3_600_000)] {
         if let Some(timeout) = timeout {

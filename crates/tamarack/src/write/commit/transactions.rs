@@ -16,6 +16,10 @@
 //!    takes nothing of the rate of writes.
 //! 4. It **ends**: what only it needed of the window is removed.
 //!
+//! A pessimistic transaction **advances** after each of its locks: it takes a newer snapshot, is
+//! compared with all notes since its ticket, and goes on from the ticket that was published before
+//! that snapshot.
+//!
 //! # Why this is serialisable
 //!
 //! The order of joining is the commit order. When a transaction joins, the writes before it in that
@@ -25,6 +29,10 @@
 //! would return if the transaction as a whole were executed at that place of the order. A
 //! transaction without writes is validated by nothing: its place is that of its snapshot, which is
 //! a prefix of the order.
+//!
+//! A transaction that advances has read, in that snapshot, what it had read before: each group that
+//! the snapshot has joined before the comparison, so its notes were compared, and a run that was
+//! being installed is waited for. So it is as if it had read all of it from the newer one.
 //!
 //! It is strictly serialisable as well: a transaction that begins after another one, or any write,
 //! has returned has it in its snapshot (a group is published before its members return) and joins
