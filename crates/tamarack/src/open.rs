@@ -456,7 +456,7 @@ fn assemble(dir: &Path, options: &Resolved, parts: RecoveredParts) -> Result<Eng
         options.filter_digests,
     ));
     let charge = account.charge(MemoryPart::Transactions, 0);
-    let locks = Arc::new(LockTable::new(env.clone(), counters.clone(), charge));
+    let locks = Arc::new(LockTable::new(env.clone(), counters.clone(), events.clone(), charge));
     let engine = Engine {
         env,
         dir: dir.into(),

@@ -37,6 +37,7 @@ use tamarack_env::{Env, Event};
 use self::queue::{LockOutcome, LockQueue};
 pub use self::ranges::LockMode;
 use crate::error::{Error, Result};
+use crate::events::{self, Events};
 use crate::format::key_range::KeyRange;
 use crate::memory::Charge;
 use crate::stats::Counters;
@@ -45,6 +46,7 @@ use crate::stats::Counters;
 pub struct LockTable {
     env: Arc<dyn Env>,
     counters: Arc<Counters>,
+    events: Arc<Events>,
     state: Mutex<LockState>,
 }
 
@@ -64,9 +66,9 @@ pub struct LockOwner {
 
 impl LockTable {
     /// Creates a table without locks, whose memory is charged to `charge`.
-    pub fn new(env: Arc<dyn Env>, counters: Arc<Counters>, charge: Charge) -> Self {
+    pub fn new(env: Arc<dyn Env>, counters: Arc<Counters>, events: Arc<Events>, charge: Charge) -> Self {
         let state = LockState { queue: LockQueue::default(), begun: 0, charge };
-        Self { env, counters, state: Mutex::new(Rank::TransactionLocks, state) }
+        Self { env, counters, events, state: Mutex::new(Rank::TransactionLocks, state) }
     }
 
     /// Begins a transaction. If it is run again, `number` is that of the attempt before, which has
@@ -105,7 +107,7 @@ impl LockOwner {
         if range.is_empty() {
             return Ok(());
         }
-        let LockTable { env, counters, state } = &*self.table;
+        let LockTable { env, counters, events, state } = &*self.table;
         let mut locked = state.lock();
         let is_granted = locked.queue.request(self.number, range, mode, &self.answered);
         locked.settle();
@@ -126,7 +128,9 @@ impl LockOwner {
             (Some(LockOutcome::Granted), _) => Ok(()),
             (Some(LockOutcome::Deadlock(what)), _) => {
                 counters.deadlocks.add(1);
-                Err(Error::Deadlock { what })
+                let error = Error::Deadlock { what };
+                events.post(|| events::Event::DeadlockFound { error: error.clone() });
+                Err(error)
             }
             (None, what) => {
                 counters.lock_timeouts.add(1);

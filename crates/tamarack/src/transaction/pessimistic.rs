@@ -50,7 +50,8 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 /// back.
 ///
 /// For keys that many transactions want at the same time, and for transactions that take long. For
-/// others, an optimistic [`Transaction`] costs less.
+/// others, an optimistic [`Transaction`] costs less. Reads need `&mut self`, because they lock, and
+/// see newer values than the reads before.
 ///
 /// # Locks
 ///
@@ -64,7 +65,8 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 /// savepoint that it returns to.
 ///
 /// A thread that has two transactions which want the same lock waits for itself, until the
-/// time-out.
+/// time-out. Beside locks, a read waits for what a commit waits for: until an ingested run is
+/// installed.
 ///
 /// # Errors
 ///

@@ -1,14 +1,15 @@
 //! Pessimistic transactions: what they lock, what they see, deadlocks, time-outs under a clock that
 //! the simulator moves, how they meet those who take no locks, and transfers by many threads.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tamarack::mistake::{self, Mistake};
 use tamarack::{
-    AdvancedOptions, Batch, Db, Durability, Error, ErrorKind, Options, PessimisticTransaction, Result, operators,
+    AdvancedOptions, Batch, Db, Durability, Error, ErrorKind, Event, Options, PessimisticTransaction, Result, operators,
 };
 use tamarack_env::sync::atomic::{AtomicBool, Ordering};
-use tamarack_env::sync::thread;
+use tamarack_env::sync::{Mutex, Rank, thread};
 use tamarack_env::{Env, MemoryEnv};
 use tamarack_testing::Random;
 
@@ -284,7 +285,7 @@ fn savepoints_keep_locks() -> Result<()> {
 #[test]
 fn operands_are_locked() -> Result<()> {
     let advanced = AdvancedOptions::new().env(MemoryEnv::new(1));
-    let db = Options::new().merge_operator(std::sync::Arc::new(operators::Add)).advanced(advanced).open("/db")?;
+    let db = Options::new().merge_operator(Arc::new(operators::Add)).advanced(advanced).open("/db")?;
     let (mut first, mut second) = (impatient(&db), impatient(&db));
     first.merge("n", 5_u64.to_le_bytes())?;
     is_locked(second.merge("n", 7_u64.to_le_bytes()).map(drop));
@@ -405,6 +406,34 @@ fn the_youngest_loses_although_it_waits() -> Result<()> {
     older.commit()?;
     drop(younger);
     assert_eq!(db.get("b")?.as_deref(), Some(&b"older"[..]));
+    Ok(())
+}
+
+/// A listener hears of a deadlock, with its error.
+#[test]
+fn deadlocks_are_events() -> Result<()> {
+    let found = Arc::new(Mutex::new(Rank::Test, Vec::new()));
+    let notes = found.clone();
+    let listener = move |event: &Event| {
+        if let Event::DeadlockFound { error } = event {
+            notes.lock().push(error.to_string());
+        }
+    };
+    let advanced = AdvancedOptions::new().env(MemoryEnv::new(1));
+    let db = Options::new().listener(Arc::new(listener)).advanced(advanced).open("/db")?;
+    let (mut older, mut younger) = (db.pessimistic_transaction(), db.pessimistic_transaction());
+    older.set_lock_timeout(Duration::MAX).get("a")?;
+    younger.get("a")?;
+    let lost = thread::scope(|scope| {
+        let waiting = scope.spawn(move || older.put("a", "").map(drop));
+        wait_for_waits(&db, 1);
+        let lost = younger.put("a", "").map(drop).expect_err("both want it for themselves");
+        waiting.join().expect("it does not panic").expect("the other one has lost");
+        lost
+    });
+    drop(younger);
+    db.close()?;
+    assert_eq!(*found.lock(), [lost.to_string()]);
     Ok(())
 }
 
