@@ -58,9 +58,10 @@ pub enum Error {
         /// Which transaction waited for which, and for which keys.
         what: String,
     },
-    /// A pessimistic transaction has waited for a lock for as long as it may
-    /// ([`PessimisticTransaction::set_lock_timeout`](crate::PessimisticTransaction::set_lock_timeout)).
-    /// It has what it had before, and can go on, or try again.
+    /// A pessimistic transaction has waited for a lock for as long as its [time-out] allows. It has
+    /// what it had before, and can go on, or try again.
+    ///
+    /// [time-out]: crate::PessimisticTransaction::set_lock_timeout
     LockTimeout {
         /// The key or range, and the transactions that have locked it.
         what: String,

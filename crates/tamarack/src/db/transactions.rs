@@ -44,9 +44,9 @@ impl Db {
         transaction::transact(&self.engine, run)
     }
 
-    /// Begins a pessimistic transaction: one that locks what it reads and writes, for keys that many
-    /// transactions want at the same time. See [`PessimisticTransaction`]. To have it run again
-    /// after deadlocks, use [`Db::transact_pessimistic`].
+    /// Begins a pessimistic transaction: one that locks what it reads and writes, for keys that
+    /// many transactions want at the same time. See [`PessimisticTransaction`]. To have it run
+    /// again after deadlocks, use [`Db::transact_pessimistic`].
     pub fn pessimistic_transaction(&self) -> PessimisticTransaction {
         PessimisticTransaction::begin(&self.engine, None)
     }

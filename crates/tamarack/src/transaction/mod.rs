@@ -1,10 +1,10 @@
 //! [`Transaction`]: reads and writes that take effect at one place of the commit order, or not at
 //! all.
 //!
-//! Most transactions are **optimistic**: they take no locks. A transaction reads from a snapshot, keeps
-//! its writes to itself (`overlay`), and remembers what it has read (`reads`). Its commit is one
-//! batch that joins a commit group only if nothing that it has read was written since its snapshot;
-//! else it is a conflict, and the caller runs it again (`retry`).
+//! Most transactions are **optimistic**: they take no locks. A transaction reads from a snapshot,
+//! keeps its writes to itself (`overlay`), and remembers what it has read (`reads`). Its commit is
+//! one batch that joins a commit group only if nothing that it has read was written since its
+//! snapshot; else it is a conflict, and the caller runs it again (`retry`).
 //!
 //! ```text
 //!   Db::transaction ─► ticket, snapshot ─► get, scan ─► reads     put, delete ─► overlay

@@ -1,9 +1,10 @@
 //! [`PessimisticTransaction`]: a transaction that locks what it reads and writes.
 //!
 //! ```text
-//!   get ─► shared lock, waits ─► catch up: a newer snapshot, if what was read is the same in it ─► read
-//!   put ─► exclusive lock, waits ─────────────────────────────────────────────────────► overlay
-//!   commit ─► compared with the window, joins a group, visible ─► locks released
+//!   get ─► shared lock, waits ─► catch up: a newer snapshot,      ─► read
+//!                                if what was read is the same in it
+//!   put ─► exclusive lock, waits ────────────────────────────────► overlay
+//!   commit ─► compared with the window, joins a group, visible ──► locks released
 //! ```
 //!
 //! # Why this is serialisable
@@ -56,12 +57,12 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 /// # Locks
 ///
 /// A lookup or a scan takes a shared lock on its key, or on all keys in its range, also those that
-/// are not there; a write, or a read "for update", an exclusive one. A transaction that wants a lock
-/// waits while others have one that conflicts, and behind those who came before, for one second
-/// unless [`PessimisticTransaction::set_lock_timeout`] says otherwise. A shared lock that it has
-/// becomes exclusive when it writes; if two transactions that have read a key both want to write
-/// it, that is a deadlock, so read it with [`PessimisticTransaction::get_for_update`]. All locks
-/// stay until the transaction is committed, rolled back or dropped, also those taken after a
+/// are not there; a write, or a read "for update", an exclusive one. A transaction that wants a
+/// lock waits while others have one that conflicts, and behind those who came before, for one
+/// second unless [`PessimisticTransaction::set_lock_timeout`] says otherwise. A shared lock that it
+/// has becomes exclusive when it writes; if two transactions that have read a key both want to
+/// write it, that is a deadlock, so read it with [`PessimisticTransaction::get_for_update`]. All
+/// locks stay until the transaction is committed, rolled back or dropped, also those taken after a
 /// savepoint that it returns to.
 ///
 /// A thread that has two transactions which want the same lock waits for itself, until the
@@ -72,26 +73,27 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 ///
 /// Any call that locks can fail with [`Error::Deadlock`] if transactions wait for each other: at
 /// once, for the youngest of them. It can fail with [`Error::Conflict`] because of writes that take
-/// no locks. After both, the transaction is rolled back and its locks are released, and each further
-/// call returns that error again; [`Db::transact_pessimistic`](crate::Db::transact_pessimistic) runs
-/// it again. After [`Error::LockTimeout`] it has what it had before, and can go on.
+/// no locks. After both, the transaction is rolled back and its locks are released, and each
+/// further call returns that error again;
+/// [`Db::transact_pessimistic`](crate::Db::transact_pessimistic) runs it again. After
+/// [`Error::LockTimeout`] it has what it had before, and can go on.
 ///
 /// # Isolation
 ///
 /// Reads return the newest values that were committed when the lock was granted, with the
 /// transaction's own writes. The isolation is that of optimistic transactions, strict
-/// serialisability, and covers all writes. Plain writes, optimistic transactions and ingests take no
-/// locks and never wait for them. If one of them writes what a pessimistic transaction has read, and
-/// that one writes, too, it has a conflict. Who never wants to meet one lets all writers of a key
-/// use pessimistic transactions. A transaction that has only written a key has no conflict.
+/// serialisability, and covers all writes. Plain writes, optimistic transactions and ingests take
+/// no locks and never wait for them. If one of them writes what a pessimistic transaction has read,
+/// and that one writes, too, it has a conflict. Who never wants to meet one lets all writers of a
+/// key use pessimistic transactions. A transaction that has only written a key has no conflict.
 ///
 /// # Costs
 ///
-/// A lock takes a lock of the whole table for a moment, and memory for the key, counted against
-/// the budget and not bounded by it. While the transaction is active, others pay what they pay
-/// beside an optimistic one: the keys of writes are noted. It keeps up with these notes as it reads,
-/// so it may take long; but it is too old, which is a conflict, if others write more keys than are
-/// kept ([`Transaction`]) while it does not read.
+/// A lock takes a lock of the whole table for a moment, and memory for the key, counted against the
+/// budget and not bounded by it. While the transaction is active, others pay what they pay beside
+/// an optimistic one: the keys of writes are noted. It keeps up with these notes as it reads, so it
+/// may take long; but it is too old, which is a conflict, if others write more keys than are kept
+/// ([`Transaction`]) while it does not read.
 ///
 /// ```
 /// # let env = tamarack_env::MemoryEnv::new(1);

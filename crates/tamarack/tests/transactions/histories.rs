@@ -23,8 +23,8 @@
 //! the same without one.
 //!
 //! That the search finds something is tested with planted mistakes: commits that do not validate
-//! keys, or ranges; without validation, scans that do not lock what is not there, and locks that are
-//! released before the commit.
+//! keys, or ranges; without validation, scans that do not lock what is not there, and locks that
+//! are released before the commit.
 
 use std::collections::{BTreeMap, BTreeSet};
 

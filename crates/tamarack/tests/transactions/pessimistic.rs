@@ -58,7 +58,7 @@ fn keys_are_locked_until_the_end() -> Result<()> {
         second.rollback();
         let mut second = impatient(&db);
         first.put("a", "2")?.put("b", "2")?.delete("c")?;
-        assert_eq!(second.contains_key("d")?, false);
+        assert!(!second.contains_key("d")?);
         is_locked(second.contains_key("a"));
         is_locked(second.get("b"));
         is_locked(second.put("c", "").map(drop));
@@ -520,9 +520,9 @@ fn balance(value: Option<&[u8]>) -> u64 {
     value.map_or(BALANCE, |value| u64::from_be_bytes(value.try_into().expect("eight bytes")))
 }
 
-/// Eight threads move amounts between accounts, some by locks for updates, some by shared locks that
-/// become exclusive, some optimistically. Others add all accounts up, by scans under shared locks
-/// and by snapshots. The sum stays, and every transfer is made.
+/// Eight threads move amounts between accounts, some by locks for updates, some by shared locks
+/// that become exclusive, some optimistically. Others add all accounts up, by scans under shared
+/// locks and by snapshots. The sum stays, and every transfer is made.
 #[test]
 fn transfers_keep_the_sum() -> Result<()> {
     let db = in_memory();

@@ -184,6 +184,9 @@ fn random_histories_agree_with_a_list_of_all_writes() {
     assert!(counts.iter().all(|count| *count > 1000), "{counts:?}");
 }
 
+/// An active transaction, what it has read, and what was published when it read each key.
+type Advancing = (BeginTicket, ModelReads, Vec<(u8, u64)>);
+
 /// Transactions that are compared before each read, and then go on from what is published. One has
 /// a conflict if, and only if, a key that it has read was written by a group that was not published
 /// when it read it.
@@ -196,8 +199,7 @@ fn transactions_that_advance_agree_with_a_list_of_all_writes() {
         let mut window = window(bytes_max);
         let (mut forming, mut published) = (1, 0);
         let mut writes: Vec<(u64, u8)> = Vec::new();
-        // Each with what was published when it read a key.
-        let mut active: Vec<(BeginTicket, ModelReads, Vec<(u8, u64)>)> = Vec::new();
+        let mut active: Vec<Advancing> = Vec::new();
         let keys = 2 + random.below(30);
         for _ in 0..200 {
             match random.below(10) {
