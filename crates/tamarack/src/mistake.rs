@@ -81,6 +81,12 @@ pub enum Mistake {
     InsertsNotLocked,
     /// A pessimistic transaction releases its locks before its commit.
     LocksReleasedEarly,
+    /// A pessimistic transaction goes on from a snapshot that is newer than what it was compared
+    /// with.
+    SnapshotNotCompared,
+    /// A pessimistic transaction whose snapshot has a group before that is published takes what the
+    /// group has written for newer than the snapshot.
+    PublishedUnnoticed,
     /// The search for deadlocks follows one of the transactions that a request waits for, and
     /// misses the others.
     WaitEdgeMissed,

@@ -229,7 +229,7 @@ impl CommitWindow {
     }
 
     /// Moves the place where a transaction began to a later ticket, which is published. It was
-    /// compared with all notes up to that one, and with all runs.
+    /// compared with all notes up to that one, and with all runs: it has seen those before.
     pub fn advance(&mut self, begun: &mut BeginTicket, ticket: u64) {
         assert!(begun.ticket <= ticket, "{begun:?} is moved back to {ticket}");
         self.remove_begun(begun);
@@ -237,7 +237,7 @@ impl CommitWindow {
             Ok(at) => self.begun[at].1 += 1,
             Err(at) => self.begun.insert(at, (ticket, 1)),
         }
-        (begun.ticket, begun.runs) = (ticket, self.runs);
+        begun.ticket = ticket;
         self.remove_unneeded();
         self.settle();
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 #[cfg(debug_assertions)]
 use tamarack::mistake::Mistake;
-use tamarack::{Db, PessimisticTransaction, Result};
+use tamarack::{Batch, Db, PessimisticTransaction, Result};
 
 use crate::explore;
 #[cfg(debug_assertions)]
@@ -109,6 +109,28 @@ fn a_range_is_taken_once() {
     });
 }
 
+/// A batch sets two keys. A transaction that reads both sees all of it or nothing, or has a
+/// conflict.
+fn reads_beside_a_batch() {
+    let db = open();
+    let writer = spawn(&db, |db| {
+        // So that the second read has a reason to take a newer snapshot.
+        db.put("other", [1]).unwrap();
+        db.write(Batch::new().put("a", [1]).put("b", [1])).unwrap();
+    });
+    let mut transaction = db.pessimistic_transaction();
+    let first = transaction.get("a").unwrap().is_some();
+    if let Ok(second) = transaction.get("b") {
+        assert_eq!(first, second.is_some());
+    }
+    writer.join().unwrap();
+}
+
+#[test]
+fn all_reads_are_of_one_snapshot() {
+    explore(400, reads_beside_a_batch);
+}
+
 /// One of three transactions waits for two others, of which the second one waits for it.
 fn two_readers_and_a_writer() {
     let db = open();
@@ -134,8 +156,12 @@ fn a_cycle_through_one_of_two_readers() {
 #[cfg(debug_assertions)]
 #[test]
 fn broken_locks_are_noticed() {
-    let programs: [(Mistake, fn()); 2] =
-        [(Mistake::LocksReleasedEarly, increments), (Mistake::WaitEdgeMissed, two_readers_and_a_writer)];
+    let programs: [(Mistake, fn()); 4] = [
+        (Mistake::LocksReleasedEarly, increments),
+        (Mistake::PublishedUnnoticed, increments),
+        (Mistake::SnapshotNotCompared, reads_beside_a_batch),
+        (Mistake::WaitEdgeMissed, two_readers_and_a_writer),
+    ];
     for (mistake, program) in programs {
         assert!(is_noticed(mistake, 5000, program, || true), "{mistake:?} is not noticed");
     }
