@@ -42,6 +42,8 @@ use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
 
+use tamarack_env::sync::thread;
+
 pub use pessimistic::PessimisticTransaction;
 pub(crate) use retry::{transact, transact_pessimistic};
 pub use scan::TransactionScan;
@@ -168,7 +170,12 @@ impl Transaction {
         // is compared.
         let snapshot = Snapshot::now(tree);
         commits.advance_transaction(&mut self.begun, published, reads)?;
-        self.snapshot = if mistake::is_planted(Mistake::SnapshotNotCompared) { Snapshot::now(tree) } else { snapshot };
+        self.snapshot = snapshot;
+        if mistake::is_planted(Mistake::SnapshotNotCompared) {
+            // Others get their chance to write.
+            thread::yield_now();
+            self.snapshot = Snapshot::now(tree);
+        }
         Ok(())
     }
 
