@@ -17,6 +17,7 @@ use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::format::names::FileName;
 use crate::journal::Dropped;
+use crate::locks::LockTable;
 use crate::memory::Account;
 use crate::redesign::Redesign;
 use crate::stats::Counters;
@@ -37,6 +38,7 @@ pub(crate) struct Engine {
     pub(crate) manifest: Arc<Manifest>,
     pub(crate) tables: Arc<TableFiles>,
     pub(crate) commits: Arc<CommitQueue>,
+    pub(crate) locks: Arc<LockTable>,
     pub(crate) account: Arc<Account>,
     pub(crate) cache: Arc<BlockCache>,
     pub(crate) scheduler: Arc<Scheduler>,

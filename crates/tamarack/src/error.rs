@@ -51,6 +51,21 @@ pub enum Error {
         /// The key, and how it was read; or why that is not known.
         what: String,
     },
+    /// Pessimistic transactions waited for each other's locks, and this one, the youngest of them,
+    /// was rolled back: nothing was written, and its locks are released. Run it again, from its
+    /// beginning: [`Db::transact_pessimistic`](crate::Db::transact_pessimistic) does so.
+    Deadlock {
+        /// Which transaction waited for which, and for which keys.
+        what: String,
+    },
+    /// A pessimistic transaction has waited for a lock for as long as its [time-out] allows. It has
+    /// what it had before, and can go on, or try again.
+    ///
+    /// [time-out]: crate::PessimisticTransaction::set_lock_timeout
+    LockTimeout {
+        /// The key or range, and the transactions that have locked it.
+        what: String,
+    },
     /// The merge operator failed on the operands of a key, or is not registered. They stay as they
     /// are. Other keys are not affected.
     Merge {
@@ -135,6 +150,11 @@ pub enum ErrorKind {
     InvalidArgument,
     /// Others have written what a transaction has read: [`Error::Conflict`].
     Conflict,
+    /// Transactions waited for each other's locks, and this one was rolled back:
+    /// [`Error::Deadlock`].
+    Deadlock,
+    /// A transaction has waited for a lock for too long: [`Error::LockTimeout`].
+    LockTimeout,
     /// The merge operator failed, or is not registered: [`Error::Merge`].
     Merge,
     /// The format is newer than this build, or needs a feature that it lacks:
@@ -174,6 +194,8 @@ impl Error {
             Self::Corruption { .. } => ErrorKind::Corruption,
             Self::InvalidArgument(_) => ErrorKind::InvalidArgument,
             Self::Conflict { .. } => ErrorKind::Conflict,
+            Self::Deadlock { .. } => ErrorKind::Deadlock,
+            Self::LockTimeout { .. } => ErrorKind::LockTimeout,
             Self::Merge { .. } => ErrorKind::Merge,
             Self::NotFound { .. } => ErrorKind::NotFound,
             Self::Locked { .. } => ErrorKind::Locked,
@@ -261,6 +283,16 @@ impl fmt::Display for Error {
             Self::Conflict { what } => {
                 write!(f, "conflict: {what}; run the transaction again, as `Db::transact` does")
             }
+            Self::Deadlock { what } => {
+                write!(f, "deadlock: {what}; run it again, as `Db::transact_pessimistic` does")
+            }
+            Self::LockTimeout { what } => {
+                write!(
+                    f,
+                    "lock time-out: {what}; try again once the others have ended, or wait for longer \
+                     (`PessimisticTransaction::set_lock_timeout`)"
+                )
+            }
             Self::Merge { operator, key, what } => {
                 write!(f, "merge operator {operator}, key \"{}\": {what}", key.escape_ascii())
             }
@@ -322,6 +354,15 @@ impl Error {
     }
 }
 
+/// So much of a key is shown in an error, in bytes.
+const SHOWN_BYTES: usize = 80;
+
+/// Returns a key as an error shows it.
+pub(crate) fn shown_key(key: &[u8]) -> String {
+    let cut = &key[..key.len().min(SHOWN_BYTES)];
+    format!("\"{}\"{}", cut.escape_ascii(), if cut.len() < key.len() { "…" } else { "" })
+}
+
 /// Returns what to do about a storage error.
 fn advice(error: &io::Error) -> &'static str {
     match error.kind() {
@@ -363,6 +404,8 @@ mod tests {
             ErrorKind::Corruption,
             ErrorKind::InvalidArgument,
             ErrorKind::Conflict,
+            ErrorKind::Deadlock,
+            ErrorKind::LockTimeout,
             ErrorKind::Merge,
             ErrorKind::Unsupported,
             ErrorKind::OldFormat,
@@ -379,6 +422,8 @@ mod tests {
                 | ErrorKind::Corruption
                 | ErrorKind::InvalidArgument
                 | ErrorKind::Conflict
+                | ErrorKind::Deadlock
+                | ErrorKind::LockTimeout
                 | ErrorKind::Merge
                 | ErrorKind::Unsupported
                 | ErrorKind::OldFormat

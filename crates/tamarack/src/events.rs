@@ -109,6 +109,12 @@ pub enum Event {
         /// The error, which names the file and the offset.
         error: Error,
     },
+    /// Pessimistic transactions waited for each other's locks, and the youngest was rolled back: an
+    /// [`Error::Deadlock`].
+    DeadlockFound {
+        /// The error, which names the transactions and the keys.
+        error: Error,
+    },
     /// A flush or a compaction failed. It will be retried.
     BackgroundFailed {
         /// "flush" or "compaction".

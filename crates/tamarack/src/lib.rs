@@ -86,6 +86,7 @@
 //! | `table`, `cache` | immutable files of sorted blocks; the cache of blocks and single entries |
 //! | `memtable` | the memtable: sorted entries in memory, until a flush |
 //! | `merge` | the k-way merging iterator |
+//! | `locks` | the locks of pessimistic transactions, and deadlocks |
 //! | `range_tombstones` | ranges of keys that are deleted, and what they hide |
 //! | `format` | bytes to values and back: `tamarack-format` |
 //! | `events` | events, delivered to a listener |
@@ -134,6 +135,7 @@ mod ingest;
 #[doc(hidden)]
 pub mod internals;
 mod journal;
+mod locks;
 #[cfg(not(feature = "measure"))]
 mod measure;
 #[cfg(feature = "measure")]
@@ -215,7 +217,7 @@ pub use tamarack_env::histogram::Histogram;
 pub use tamarack_env::{Env, MemoryEnv};
 pub use tamarack_format::block::Compression;
 pub use tamarack_model::device::{Device, DeviceError, ProbeSeconds};
-pub use transaction::{Savepoint, Transaction, TransactionScan};
+pub use transaction::{PessimisticTransaction, Savepoint, Transaction, TransactionScan};
 pub use write::{Batch, Durability};
 
 /// The programs in the documents, compiled and run with the documentation's examples.

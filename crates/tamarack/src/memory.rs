@@ -68,7 +68,8 @@ pub enum MemoryPart {
     Wal,
     /// Metadata of tables and runs, and range deletes that tables still need.
     Tables,
-    /// Transactions: what they have read and written, and the keys that others write meanwhile.
+    /// Transactions: what they have read, written and locked, and the keys that others write
+    /// meanwhile.
     Transactions,
 }
 

@@ -76,6 +76,20 @@ pub enum Mistake {
     JoinedBesideRun,
     /// A transaction commits although notes were forgotten that it had not been compared with.
     ForgottenOverlooked,
+    /// A scan of a pessimistic transaction locks the keys that are there, and not those that are
+    /// not.
+    InsertsNotLocked,
+    /// A pessimistic transaction releases its locks before its commit.
+    LocksReleasedEarly,
+    /// A pessimistic transaction goes on from a snapshot that is newer than what it was compared
+    /// with.
+    SnapshotNotCompared,
+    /// A pessimistic transaction whose snapshot has a group before that is published takes what the
+    /// group has written for newer than the snapshot.
+    PublishedUnnoticed,
+    /// The search for deadlocks follows one of the transactions that a request waits for, and
+    /// misses the others.
+    WaitEdgeMissed,
     /// A partial merge of two operands loses the older one.
     OperandLost,
     /// Operands are merged although a snapshot sees only the older ones.

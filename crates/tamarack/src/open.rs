@@ -41,7 +41,8 @@ use crate::format::edit::Change;
 use crate::format::meta::{TableId, TableMeta, TreeId};
 use crate::format::names::FileName;
 use crate::format::shape::TreeDesign;
-use crate::memory::Account;
+use crate::locks::LockTable;
+use crate::memory::{Account, MemoryPart};
 use crate::memtable::Memtable;
 use crate::operator::{self, Merging};
 use crate::options::{Kept, Resolved};
@@ -454,6 +455,8 @@ fn assemble(dir: &Path, options: &Resolved, parts: RecoveredParts) -> Result<Eng
         reserve.clone(),
         options.filter_digests,
     ));
+    let charge = account.charge(MemoryPart::Transactions, 0);
+    let locks = Arc::new(LockTable::new(env.clone(), counters.clone(), events.clone(), charge));
     let engine = Engine {
         env,
         dir: dir.into(),
@@ -464,6 +467,7 @@ fn assemble(dir: &Path, options: &Resolved, parts: RecoveredParts) -> Result<Eng
         manifest,
         tables,
         commits,
+        locks,
         account,
         cache,
         redesign,

@@ -78,8 +78,9 @@ options! {
         /// process that reads many blocks at once keeps another 4 MiB, shared by all its databases.
         /// A search for a design (`Stats::searching_design`) takes one to two MiB while it lasts.
         /// If filters, indexes and pinned memory alone exceed the budget, the database goes on, and
-        /// [`crate::MemoryStats::over_bytes`] shows by how much. What transactions have read and
-        /// written counts as well, and is not bounded either: it goes with the transaction.
+        /// [`crate::MemoryStats::over_bytes`] shows by how much. What transactions have
+        /// read, written and locked counts as well, and is not bounded either: it goes with the
+        /// transaction.
         ///
         /// Where memory is short, work waits or slows down:
         ///

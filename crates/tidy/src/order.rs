@@ -106,6 +106,7 @@ const LAYERS: &[Layer] = &[
             "cache",
             "memtable",
             "merge",
+            "locks",
             "range_tombstones",
             "format",
             "step",

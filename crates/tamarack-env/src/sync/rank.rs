@@ -45,6 +45,9 @@ pub enum Rank {
     LargeReads,
     /// The turn for large reads that a step of a scan has.
     StepTurn,
+    /// The locks of pessimistic transactions on keys and ranges, and the requests that wait for
+    /// them.
+    TransactionLocks,
     /// The commit queue: the group that writers join, whether somebody leads, and the window of
     /// keys that transactions are compared with.
     CommitQueue,

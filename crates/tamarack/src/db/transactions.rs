@@ -3,7 +3,7 @@
 use super::Db;
 use crate::error::Result;
 use crate::read::Value;
-use crate::transaction::{self, Transaction};
+use crate::transaction::{self, PessimisticTransaction, Transaction};
 
 impl Db {
     /// Begins a transaction: an optimistic one, serialisable with all other writes. See
@@ -42,6 +42,42 @@ impl Db {
     /// transaction in it; that of this one after the last attempt; else as [`Transaction::commit`].
     pub fn transact<T>(&self, run: impl FnMut(&mut Transaction) -> Result<T>) -> Result<T> {
         transaction::transact(&self.engine, run)
+    }
+
+    /// Begins a pessimistic transaction: one that locks what it reads and writes, for keys that
+    /// many transactions want at the same time. See [`PessimisticTransaction`]. To have it run
+    /// again after deadlocks, use [`Db::transact_pessimistic`].
+    pub fn pessimistic_transaction(&self) -> PessimisticTransaction {
+        PessimisticTransaction::begin(&self.engine, None)
+    }
+
+    /// Runs `run` in a pessimistic transaction and commits it, and runs it again if it loses a
+    /// deadlock, or has a conflict with writes that take no locks. Returns what `run` returned in
+    /// the transaction that was committed.
+    ///
+    /// `run` may be called several times, as in [`Db::transact`], with the same pauses and as many
+    /// attempts. Each attempt is as old as the first one, so it soon is the oldest, which loses no
+    /// deadlock. A time-out is returned at once, unless `run` goes on after it.
+    ///
+    /// ```
+    /// # let env = tamarack_env::MemoryEnv::new(1);
+    /// # let advanced = tamarack::AdvancedOptions::new().env(env);
+    /// # let options = tamarack::Options::new().advanced(advanced);
+    /// # let db = options.open("/tickets")?;
+    /// let ticket = db.transact_pessimistic(|transaction| {
+    ///     let last = transaction.get_for_update("last")?.map_or(0, |last| last[0]);
+    ///     transaction.put("last", [last + 1])?;
+    ///     Ok(last + 1)
+    /// })?;
+    /// assert_eq!(ticket, 1);
+    /// # Ok::<(), tamarack::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of `run`, at once, also those of another transaction in it; deadlock or conflict of
+    /// this one after the last attempt; else as [`PessimisticTransaction::commit`].
+    pub fn transact_pessimistic<T>(&self, run: impl FnMut(&mut PessimisticTransaction) -> Result<T>) -> Result<T> {
+        transaction::transact_pessimistic(&self.engine, run)
     }
 
     /// Replaces the value of `key` by what `update` makes of it, atomically, and returns the value

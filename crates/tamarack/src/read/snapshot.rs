@@ -34,6 +34,11 @@ impl Snapshot {
         Self { registered: RegisteredSequence::now(tree) }
     }
 
+    /// The sequence up to which it sees everything.
+    pub(crate) fn sequence(&self) -> Sequence {
+        self.registered.sequence()
+    }
+
     /// Returns the value that `key` had.
     ///
     /// # Errors

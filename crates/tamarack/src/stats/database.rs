@@ -173,6 +173,18 @@ statistics! {
         /// ([`crate::Error::Conflict`]), each attempt counted.
         transaction_conflicts: u64, "transactions";
 
+        /// Locks of pessimistic transactions that were waited for since opening, whatever became of
+        /// the wait.
+        lock_waits: u64, "locks";
+
+        /// Waits for a lock that ended since opening because of their time-out
+        /// ([`crate::Error::LockTimeout`]).
+        lock_timeouts: u64, "locks";
+
+        /// Pessimistic transactions that were rolled back since opening because of a deadlock
+        /// ([`crate::Error::Deadlock`]).
+        deadlocks: u64, "transactions";
+
         /// Memtables flushed since opening.
         flushes: u64, "memtables";
 

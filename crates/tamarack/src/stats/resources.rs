@@ -49,8 +49,8 @@ statistics! {
         /// Metadata of tables, and range deletes that tables still need.
         tables_bytes: u64, "bytes";
 
-        /// Transactions: what they have read and written, and the keys that were written while they
-        /// are active.
+        /// Transactions: what they have read, written and locked, and the keys that were written
+        /// while they are active.
         transactions_bytes: u64, "bytes";
     }
 }

@@ -1,10 +1,10 @@
 //! [`Transaction`]: reads and writes that take effect at one place of the commit order, or not at
 //! all.
 //!
-//! Transactions are **optimistic**: they take no locks. A transaction reads from a snapshot, keeps
-//! its writes to itself (`overlay`), and remembers what it has read (`reads`). Its commit is one
-//! batch that joins a commit group only if nothing that it has read was written since its snapshot;
-//! else it is a conflict, and the caller runs it again (`retry`).
+//! Most transactions are **optimistic**: they take no locks. A transaction reads from a snapshot,
+//! keeps its writes to itself (`overlay`), and remembers what it has read (`reads`). Its commit is
+//! one batch that joins a commit group only if nothing that it has read was written since its
+//! snapshot; else it is a conflict, and the caller runs it again (`retry`).
 //!
 //! ```text
 //!   Db::transaction ─► ticket, snapshot ─► get, scan ─► reads     put, delete ─► overlay
@@ -23,13 +23,17 @@
 //!
 //! A range delete hides what others have written, and is noted in the window as a range.
 //!
-//! There is one tree, so keys have no keyspace yet; locks that transactions wait for are left for
-//! later.
+//! A **pessimistic** transaction (`pessimistic`) is an optimistic one that locks what it reads and
+//! writes, and moves its snapshot forward after each lock. So others who lock wait for it, and it
+//! has no conflicts with them; with those who do not lock, it is compared as any other.
+//!
+//! There is one tree, so keys have no keyspace yet.
 //!
 //! Tests: random interleavings against a serial model, histories of many threads searched for
 //! cycles, counters, crashes (`tests/transactions`); orders of steps (`tests/schedules`).
 
 mod overlay;
+mod pessimistic;
 mod reads;
 mod retry;
 mod scan;
@@ -38,7 +42,10 @@ use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
 
-pub(crate) use retry::transact;
+use tamarack_env::sync::thread;
+
+pub use pessimistic::PessimisticTransaction;
+pub(crate) use retry::{transact, transact_pessimistic};
 pub use scan::TransactionScan;
 
 use self::overlay::{Overlay, OwnWrite};
@@ -47,8 +54,9 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::format::key_range::KeyRange;
 use crate::memory::MemoryPart;
+use crate::mistake::{self, Mistake};
 use crate::read::{KeyBounds, Snapshot, Value, range_within};
-use crate::write::{Batch, BeginTicket, Durability, Write, deletable};
+use crate::write::{Batch, BeginTicket, Durability, ReadSet, Write, deletable};
 
 /// An optimistic, serialisable transaction. It sees the database as of its beginning, with its own
 /// writes; others see these once it is committed, all at once. Dropping it rolls it back.
@@ -136,6 +144,39 @@ impl Transaction {
             writes: Overlay::new(charge()),
             engine: engine.clone(),
         }
+    }
+
+    /// Goes on with a snapshot of what is visible now, if nothing that it has read was written
+    /// since. So all that it has read is as in that snapshot.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] as for a commit.
+    fn catch_up(&mut self) -> Result<()> {
+        let Engine { commits, tree, .. } = &*self.engine;
+        let published = commits.published();
+        // A group can be visible in the snapshot and have been published since: it is no conflict
+        // with what is read next.
+        let is_published = published == self.begun.ticket || mistake::is_planted(Mistake::PublishedUnnoticed);
+        if tree.database.sequences.visible() == self.snapshot.sequence() && is_published {
+            return Ok(());
+        }
+        let reads = self.reads.get_mut();
+        if reads.is_empty() {
+            commits.restart_transaction(&mut self.begun);
+            self.snapshot = Snapshot::now(tree);
+            return Ok(());
+        }
+        // Between the two others: the snapshot has at least what the ticket says, and at most what
+        // is compared.
+        let snapshot = Snapshot::now(tree);
+        commits.advance_transaction(&mut self.begun, published, reads)?;
+        self.snapshot = snapshot;
+        if mistake::is_planted(Mistake::SnapshotNotCompared) {
+            // Others get their chance to write.
+            thread::yield_now();
+            self.snapshot = Snapshot::now(tree);
+        }
+        Ok(())
     }
 
     /// Returns the value of `key`, or `None`.
@@ -291,6 +332,10 @@ impl Transaction {
     /// that to be known; else as [`Db::write`](crate::Db::write). Nothing was written then, unless
     /// it is [`Error::Stopped`].
     pub fn commit(self) -> Result<()> {
+        self.commit_now()
+    }
+
+    fn commit_now(&self) -> Result<()> {
         if self.writes.is_empty() {
             // All that it has read is of one snapshot, which is its place in the order.
             return Ok(());
@@ -306,6 +351,10 @@ impl Transaction {
     /// As [`Transaction::commit`]; without writes, as [`Db::write_with`](crate::Db::write_with) of
     /// an empty batch, unless `durability` is [`Durability::Buffered`].
     pub fn commit_with(self, durability: Durability) -> Result<()> {
+        self.commit_now_with(durability)
+    }
+
+    fn commit_now_with(&self, durability: Durability) -> Result<()> {
         match (self.writes.is_empty(), durability) {
             (false, _) => self.commit_writes(durability),
             (true, Durability::Buffered) => Ok(()),

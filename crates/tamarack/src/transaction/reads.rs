@@ -19,6 +19,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
+use crate::error::shown_key;
 use crate::format::key_range::{Key, KeyRange};
 use crate::memory::Charge;
 use crate::mistake::{self, Mistake};
@@ -38,9 +39,6 @@ pub(super) struct TransactionReads {
 
 /// The memory of a key or range besides its bytes: its share of a node, and two allocations.
 const READ_BYTES: usize = 96;
-
-/// So much of a key is shown in an error.
-const SHOWN_BYTES: usize = 80;
 
 impl TransactionReads {
     /// Creates an empty set whose memory is charged to `charge`.
@@ -136,11 +134,11 @@ impl ReadSet for TransactionReads {
     fn describe(&self, key: &[u8]) -> String {
         match self.range_with(key) {
             Some(range) if !self.keys.contains(key) => {
-                let from = range.from.as_deref().map(shown).unwrap_or_default();
-                let to = range.to.as_deref().map(shown).unwrap_or_default();
-                format!("the key {} in the range {from}..{to}, which the transaction has scanned,", shown(key))
+                let from = range.from.as_deref().map(shown_key).unwrap_or_default();
+                let to = range.to.as_deref().map(shown_key).unwrap_or_default();
+                format!("the key {} in the range {from}..{to}, which the transaction has scanned,", shown_key(key))
             }
-            _ => format!("the key {}, which the transaction has read,", shown(key)),
+            _ => format!("the key {}, which the transaction has read,", shown_key(key)),
         }
     }
 }
@@ -153,12 +151,6 @@ fn range_bytes(from: &Key) -> usize {
 /// The later one of two upper bounds.
 fn later(one: Option<Key>, other: Option<Key>) -> Option<Key> {
     one.zip(other).map(|(one, other)| one.max(other))
-}
-
-/// A key as an error shows it.
-fn shown(key: &[u8]) -> String {
-    let cut = &key[..key.len().min(SHOWN_BYTES)];
-    format!("\"{}\"{}", cut.escape_ascii(), if cut.len() < key.len() { "…" } else { "" })
 }
 
 #[cfg(test)]

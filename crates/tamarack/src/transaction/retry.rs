@@ -1,4 +1,4 @@
-//! Running a transaction again after a conflict, a bounded number of times.
+//! Running a transaction again after a conflict or a deadlock, a bounded number of times.
 //!
 //! Of transactions that are in conflict with each other, one commits: the others have the conflict
 //! because of it. So all together make progress, but one of them alone may lose again and again.
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tamarack_env::Env;
 
-use super::Transaction;
+use super::{PessimisticTransaction, Transaction};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 
@@ -49,7 +49,40 @@ pub(crate) fn transact<T>(engine: &Arc<Engine>, mut run: impl FnMut(&mut Transac
     }
 }
 
-/// Pauses for a random time, after so many conflicts.
+/// Runs `run` in a pessimistic transaction and commits it, again and again while it loses deadlocks
+/// or has conflicts with those who take no locks. Each attempt is as old as the first one.
+///
+/// # Errors
+/// The deadlock or conflict of the last attempt; any other error, and any of `run`, at once.
+pub(crate) fn transact_pessimistic<T>(
+    engine: &Arc<Engine>,
+    mut run: impl FnMut(&mut PessimisticTransaction) -> Result<T>,
+) -> Result<T> {
+    let (mut number, mut failures) = (None, 0);
+    loop {
+        let mut transaction = PessimisticTransaction::begin(engine, number);
+        number = Some(transaction.number());
+        let value = run(&mut transaction);
+        let error = match value {
+            // An error that `run` has not returned counts as well: nothing can be committed.
+            Ok(value) => match transaction.commit() {
+                Ok(()) => return Ok(value),
+                Err(error @ (Error::Conflict { .. } | Error::Deadlock { .. })) => error,
+                Err(other) => return Err(other),
+            },
+            // Not an error of another transaction in it.
+            Err(error) if transaction.has_ended() => error,
+            Err(error) => return Err(error),
+        };
+        failures += 1;
+        if failures == ATTEMPTS_MAX {
+            return Err(error);
+        }
+        pause(&*engine.env, failures);
+    }
+}
+
+/// Pauses for a random time, after so many failures.
 fn pause(env: &dyn Env, conflicts: u32) {
     if conflicts < 2 {
         return;

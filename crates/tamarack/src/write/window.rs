@@ -4,7 +4,8 @@
 //! the ranges that it deletes, with the group's **ticket**. Tickets count the groups in the order
 //! in which they form, which is the commit order. A transaction begins at a ticket up to which
 //! everything is visible in its snapshot. When it commits, a note with a larger ticket on a key
-//! that it has read is a conflict.
+//! that it has read is a conflict. A pessimistic transaction is compared as it goes on, too, and
+//! then moves to a later ticket ([`CommitWindow::advance`]).
 //!
 //! ```text
 //!   groups, by ticket    4        5          6         7 (forming)
@@ -227,14 +228,32 @@ impl CommitWindow {
         BeginTicket { ticket, runs: self.runs, number: self.transactions }
     }
 
-    /// Ends a transaction.
-    pub fn end(&mut self, begun: &BeginTicket) -> Forgotten {
+    /// Moves the place where a transaction began to a later ticket, which is published. It was
+    /// compared with all notes up to that one, and with all runs: it has seen those before.
+    pub fn advance(&mut self, begun: &mut BeginTicket, ticket: u64) {
+        assert!(begun.ticket <= ticket, "{begun:?} is moved back to {ticket}");
+        self.remove_begun(begun);
+        match self.begun.binary_search_by_key(&ticket, |(ticket, _)| *ticket) {
+            Ok(at) => self.begun[at].1 += 1,
+            Err(at) => self.begun.insert(at, (ticket, 1)),
+        }
+        begun.ticket = ticket;
+        self.remove_unneeded();
+        self.settle();
+    }
+
+    fn remove_begun(&mut self, begun: &BeginTicket) {
         let at = self.begun.binary_search_by_key(&begun.ticket, |(ticket, _)| *ticket);
         let at = at.expect("a transaction ends once");
         self.begun[at].1 -= 1;
         if self.begun[at].1 == 0 {
             self.begun.remove(at);
         }
+    }
+
+    /// Ends a transaction.
+    pub fn end(&mut self, begun: &BeginTicket) -> Forgotten {
+        self.remove_begun(begun);
         let unneeded = if self.is_active() {
             self.remove_unneeded();
             Forgotten::default()

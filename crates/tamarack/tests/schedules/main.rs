@@ -26,12 +26,14 @@
 //!   workers on one compaction; stalls; closing and dropping.
 //! * `operands`: operands of a merge operator against flushes and compactions that fold them.
 //! * `range_deletes`: range deletes against flushes and compactions that apply them.
+//! * `locks`: pessimistic transactions of two or three threads.
 //! * `transactions`: two transactions and a writer, and an ingest.
 //!
 //! `watched` has the files: in memory, with a memory of what was synced and with failures to order.
 
 mod commits;
 mod database;
+mod locks;
 mod operands;
 mod range_deletes;
 mod transactions;

@@ -36,7 +36,7 @@ fn increments_and_a_blind_write() {
 
 /// Each increment of the counter has found another number, and is in it if it came after it was set
 /// to 100.
-fn assert_increments(db: &Db, before: &[u8]) {
+pub(crate) fn assert_increments(db: &Db, before: &[u8]) {
     let after = before.iter().filter(|before| **before >= 100).count() as u8;
     let n = number(db, "n");
     let is_right = n == 100 + after && before.iter().collect::<BTreeSet<_>>().len() == before.len();
@@ -161,7 +161,7 @@ fn what_is_not_validated_is_noticed() {
     }
 }
 
-fn open() -> Db {
+pub(crate) fn open() -> Db {
     options().open("/db").unwrap()
 }
 
@@ -177,12 +177,12 @@ fn increment(db: &Db) -> u8 {
     before.map_or(0, |before| before[0])
 }
 
-fn number(db: &Db, key: &str) -> u8 {
+pub(crate) fn number(db: &Db, key: &str) -> u8 {
     db.get(key).unwrap().expect("it is there")[0]
 }
 
 /// A thread with a handle of its own, which it drops at its end.
-fn spawn<T: Send + 'static>(db: &Db, run: impl FnOnce(&Db) -> T + Send + 'static) -> thread::JoinHandle<T> {
+pub(crate) fn spawn<T: Send + 'static>(db: &Db, run: impl FnOnce(&Db) -> T + Send + 'static) -> thread::JoinHandle<T> {
     let db = db.clone();
     thread::spawn(move || run(&db))
 }

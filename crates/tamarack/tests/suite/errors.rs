@@ -2,9 +2,11 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tamarack::{AdvancedOptions, Db, Durability, Error, ErrorKind, Options, step};
 use tamarack_env::sim::{Failure, Fault};
+use tamarack_env::sync::thread;
 use tamarack_env::{Access, Env, MemoryEnv, OsEnv, SimEnv, Step};
 use tamarack_format::names::FileName;
 use tamarack_testing::{read_dir, write_dir};
@@ -44,6 +46,20 @@ fn provoked() -> Vec<(ErrorKind, Error, &'static str)> {
             conflict(),
             "conflict: the key \"oak\", which the transaction has read, was written since the transaction began; run \
              the transaction again, as `Db::transact` does",
+        ),
+        (
+            ErrorKind::Deadlock,
+            deadlock(),
+            "deadlock: transaction 2 waits for a shared lock on the key \"ash\", which transaction 1 has locked; \
+             transaction 1 waits for an exclusive lock on the key \"oak\", which transaction 2 has locked; transaction 2, \
+             the youngest, was rolled back; run it again, as `Db::transact_pessimistic` does",
+        ),
+        (
+            ErrorKind::LockTimeout,
+            lock_timeout(),
+            "lock time-out: transaction 2 waits for an exclusive lock on the range \"a\"..\"p\", in which the key \"oak\" \
+             transaction 1 has locked; it has waited for 1s; try again once the others have ended, or wait for longer \
+             (`PessimisticTransaction::set_lock_timeout`)",
         ),
         (
             ErrorKind::Merge,
@@ -118,6 +134,31 @@ fn conflict() -> Error {
     db.put("oak", "9.80").expect("nothing fails");
     transaction.put("oak", "11.20");
     transaction.commit().expect_err("what it has read was changed")
+}
+
+/// Two transactions that each want the key that the other one has.
+fn deadlock() -> Error {
+    let db = options(MemoryEnv::new(1)).open(DIR).expect("it is new");
+    let (mut older, mut younger) = (db.pessimistic_transaction(), db.pessimistic_transaction());
+    older.put("ash", "7.10").expect("nobody has it");
+    younger.put("oak", "9.80").expect("nobody has it");
+    thread::scope(|scope| {
+        let waits = scope.spawn(move || older.set_lock_timeout(Duration::MAX).put("oak", "9.90").map(drop));
+        while db.stats().lock_waits == 0 {
+            thread::yield_now();
+        }
+        let error = younger.get("ash").expect_err("a deadlock");
+        waits.join().expect("it does not panic").expect("the other one was rolled back");
+        error
+    })
+}
+
+/// A range with a key that another transaction has locked.
+fn lock_timeout() -> Error {
+    let db = new_database();
+    let (mut one, mut other) = (db.pessimistic_transaction(), db.pessimistic_transaction());
+    one.put("oak", "9.80").expect("nobody has it");
+    other.delete_range("a".."p").map(drop).expect_err("it is locked")
 }
 
 /// A value that cannot be added to.

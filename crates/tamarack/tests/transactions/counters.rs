@@ -1,6 +1,7 @@
 //! Eight threads increment counters: what users lose without transactions.
 
 use tamarack::{Db, Result};
+use tamarack_env::sync::atomic::{AtomicU64, Ordering};
 use tamarack_env::sync::thread;
 
 const THREADS: u64 = 8;
@@ -47,5 +48,30 @@ fn no_increment_by_fetch_update_is_lost() {
     incremented(|db, counter| {
         db.fetch_update(counter, |before| Some((count(before) + 1).to_be_bytes()))?;
         Ok(())
+    });
+}
+
+#[test]
+fn no_increment_by_transact_pessimistic_is_lost() {
+    incremented(|db, counter| {
+        db.transact_pessimistic(|transaction| {
+            let before = count(transaction.get_for_update(counter)?.as_deref());
+            transaction.put(counter, (before + 1).to_be_bytes())?;
+            Ok(())
+        })
+    });
+}
+
+/// Every other increment takes locks, and the others do not.
+#[test]
+fn no_increment_by_both_kinds_is_lost() {
+    let number = AtomicU64::new(0);
+    incremented(|db, counter| match number.fetch_add(1, Ordering::Relaxed) % 2 {
+        0 => db.transact_pessimistic(|transaction| {
+            let before = count(transaction.get_for_update(counter)?.as_deref());
+            transaction.put(counter, (before + 1).to_be_bytes())?;
+            Ok(())
+        }),
+        _ => db.fetch_update(counter, |before| Some((count(before) + 1).to_be_bytes())).map(drop),
     });
 }

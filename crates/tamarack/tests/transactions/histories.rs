@@ -18,13 +18,18 @@
 //! reads what another wrote (wr), overwrites what another has read (rw), or begins after another
 //! has returned. If the transactions are strictly serialisable, there is no cycle.
 //!
+//! Transactions are optimistic, pessimistic, or some threads run the one and some the other kind.
+//! Pessimistic ones among themselves have no conflicts, and need no validation: their histories are
+//! the same without one.
+//!
 //! That the search finds something is tested with planted mistakes: commits that do not validate
-//! keys, or ranges.
+//! keys, or ranges; without validation, scans that do not lock what is not there, and locks that
+//! are released before the commit.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use tamarack::mistake::{self, Mistake};
-use tamarack::{Batch, Db, Error, Result, Transaction};
+use tamarack::{Batch, Db, Error, PessimisticTransaction, Result, Stats, Transaction, Value};
 use tamarack_env::sync::atomic::{AtomicU64, Ordering};
 use tamarack_env::sync::thread;
 use tamarack_testing::{Random, seed};
@@ -50,6 +55,83 @@ struct Record {
     reads: BTreeMap<u64, Version>,
     /// Numbers that it has written, by key.
     writes: BTreeMap<u64, Vec<u64>>,
+    /// What it has read twice, with two answers.
+    torn: Option<String>,
+}
+
+/// A transaction of either kind.
+enum Attempt {
+    Optimistic(Transaction),
+    /// With whether it locks what it is going to write when it reads it.
+    Pessimistic(PessimisticTransaction, bool),
+}
+
+impl Attempt {
+    fn get(&mut self, key: u64) -> Result<Option<Value>> {
+        match self {
+            Self::Optimistic(transaction) => transaction.get(key.to_be_bytes()),
+            Self::Pessimistic(transaction, _) => transaction.get(key.to_be_bytes()),
+        }
+    }
+
+    /// Reads a key that is written next.
+    fn get_first(&mut self, key: u64) -> Result<Option<Value>> {
+        match self {
+            Self::Pessimistic(transaction, true) => transaction.get_for_update(key.to_be_bytes()),
+            _ => self.get(key),
+        }
+    }
+
+    fn scan(&mut self) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+        match self {
+            Self::Optimistic(transaction) => transaction.scan(..).collect(),
+            Self::Pessimistic(transaction, _) => transaction.scan(..)?.collect(),
+        }
+    }
+
+    fn put(&mut self, key: u64, version: &[u64]) -> Result<()> {
+        match self {
+            Self::Optimistic(transaction) => drop(transaction.put(key.to_be_bytes(), bytes(version))),
+            Self::Pessimistic(transaction, _) => drop(transaction.put(key.to_be_bytes(), bytes(version))?),
+        }
+        Ok(())
+    }
+
+    fn commit(self) -> Result<()> {
+        match self {
+            Self::Optimistic(transaction) => transaction.commit(),
+            Self::Pessimistic(transaction, _) => transaction.commit(),
+        }
+    }
+}
+
+/// What a history consists of.
+#[derive(Clone, Copy, Debug)]
+struct Setting {
+    workload: Workload,
+    /// From this thread on, transactions are pessimistic.
+    pessimistic_from: u64,
+    /// Owners of registers also write plainly.
+    is_written_plainly: bool,
+    planted: &'static [Mistake],
+}
+
+impl Setting {
+    fn optimistic(workload: Workload, planted: &'static [Mistake]) -> Self {
+        Self { workload, pessimistic_from: THREADS, is_written_plainly: true, planted }
+    }
+
+    fn pessimistic(workload: Workload, planted: &'static [Mistake]) -> Self {
+        Self { workload, pessimistic_from: 0, is_written_plainly: false, planted }
+    }
+}
+
+/// Runs `run` with several mistakes planted.
+fn with_all<T>(planted: &[Mistake], run: impl FnOnce() -> T) -> T {
+    match planted {
+        [] => run(),
+        [first, others @ ..] => mistake::with(*first, || with_all(others, run)),
+    }
 }
 
 /// The numbers in a list, or the number in a register; empty for an absent key.
@@ -71,13 +153,7 @@ fn bytes(version: &[u64]) -> Vec<u8> {
 
 impl Workload {
     /// Runs a random transaction of a thread.
-    fn attempt(
-        self,
-        thread: u64,
-        transaction: &mut Transaction,
-        random: &mut Random,
-        next: &AtomicU64,
-    ) -> Result<Record> {
+    fn attempt(self, thread: u64, transaction: &mut Attempt, random: &mut Random, next: &AtomicU64) -> Result<Record> {
         let mut record = Record::default();
         for _ in 0..1 + random.below(3) {
             let key = random.below(KEYS);
@@ -88,20 +164,20 @@ impl Workload {
                 4 => record.scan(transaction)?,
                 1 if is_own => {
                     let number = next.fetch_add(1, Ordering::Relaxed);
-                    transaction.put(key.to_be_bytes(), bytes(&[number]));
+                    transaction.put(key, &[number])?;
                     record.writes.entry(key).or_default().push(number);
                 }
                 _ => {
                     let mut version = match record.scanned(key) {
                         Some(version) => version,
-                        None => record.read(transaction, key)?,
+                        None => record.read_first(transaction, key)?,
                     };
                     if self == Self::Registers {
                         version.clear();
                     }
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     version.push(number);
-                    transaction.put(key.to_be_bytes(), bytes(&version));
+                    transaction.put(key, &version)?;
                     record.writes.entry(key).or_default().push(number);
                 }
             }
@@ -142,16 +218,21 @@ impl Record {
         Some(version)
     }
 
-    fn read(&mut self, transaction: &Transaction, key: u64) -> Result<Version> {
-        let found = transaction.get(key.to_be_bytes())?.map_or(Version::new(), |value| version(&value));
+    fn read(&mut self, transaction: &mut Attempt, key: u64) -> Result<Version> {
+        let found = transaction.get(key)?.map_or(Version::new(), |value| version(&value));
         self.saw(key, &found);
         Ok(found)
     }
 
-    fn scan(&mut self, transaction: &Transaction) -> Result<()> {
+    fn read_first(&mut self, transaction: &mut Attempt, key: u64) -> Result<Version> {
+        let found = transaction.get_first(key)?.map_or(Version::new(), |value| version(&value));
+        self.saw(key, &found);
+        Ok(found)
+    }
+
+    fn scan(&mut self, transaction: &mut Attempt) -> Result<()> {
         let mut found: BTreeMap<u64, Version> = (0..KEYS).map(|key| (key, Version::new())).collect();
-        for entry in transaction.scan(..) {
-            let (key, value) = entry?;
+        for (key, value) in transaction.scan()? {
             found.insert(u64::from_be_bytes(key.try_into().expect("eight bytes")), version(&value));
         }
         found.iter().for_each(|(key, version)| self.saw(*key, version));
@@ -164,44 +245,50 @@ impl Record {
             Some(own) => assert!(version.ends_with(&own[own.len() - 1..]), "own writes of {key}: {own:?} {version:?}"),
             None => {
                 let before = self.reads.entry(key).or_insert_with(|| version.clone());
-                assert_eq!(before, version, "a transaction reads {key} twice");
+                if before != version {
+                    self.torn = Some(format!("{key} is read as {before:?} and as {version:?} by one transaction"));
+                }
             }
         }
     }
 }
 
 /// Lets eight threads run transactions, and returns what those that have committed have done.
-fn recorded(db: &Db, workload: Workload, seed: u64, planted: Option<Mistake>) -> Vec<Record> {
+fn recorded(db: &Db, setting: Setting, seed: u64) -> Vec<Record> {
+    let workload = setting.workload;
     let (clock, next) = (AtomicU64::new(0), AtomicU64::new(1));
     let run = |thread: u64| {
         let mut random = Random::new((seed << 8) | thread);
         let mut records = Vec::new();
-        for _ in 0..ATTEMPTS {
+        for attempt in 0..ATTEMPTS {
             let began = clock.fetch_add(1, Ordering::SeqCst);
-            if workload == Workload::Registers && thread < OWNERS && random.one_in(4) {
+            let may_be_plain = setting.is_written_plainly && workload == Workload::Registers && thread < OWNERS;
+            if may_be_plain && random.one_in(4) {
                 let record = written_plainly(db, thread, &mut random, &next).expect("writes succeed");
                 records.push(Record { began, ended: clock.fetch_add(1, Ordering::SeqCst), ..record });
                 continue;
             }
-            let mut transaction = db.transaction();
-            let record = workload.attempt(thread, &mut transaction, &mut random, &next).expect("reads succeed");
-            match transaction.commit() {
-                Ok(()) => records.push(Record { began, ended: clock.fetch_add(1, Ordering::SeqCst), ..record }),
-                Err(Error::Conflict { .. }) => {}
+            let mut transaction = match thread < setting.pessimistic_from {
+                true => Attempt::Optimistic(db.transaction()),
+                false => Attempt::Pessimistic(db.pessimistic_transaction(), attempt % 2 == 0),
+            };
+            let record = workload.attempt(thread, &mut transaction, &mut random, &next);
+            if let Ok(Record { torn: Some(_), .. }) = &record {
+                // Also if it does not commit.
+                records.push(Record { began, ended: clock.fetch_add(1, Ordering::SeqCst), ..record.unwrap() });
+                continue;
+            }
+            match record.and_then(|record| transaction.commit().map(|()| record)) {
+                Ok(record) => records.push(Record { began, ended: clock.fetch_add(1, Ordering::SeqCst), ..record }),
+                Err(Error::Conflict { .. } | Error::Deadlock { .. } | Error::LockTimeout { .. }) => {}
                 Err(other) => panic!("{other}"),
             }
         }
         records
     };
     thread::scope(|scope| {
-        let threads: Vec<_> = (0..THREADS)
-            .map(|thread| {
-                scope.spawn(move || match planted {
-                    Some(mistake) => mistake::with(mistake, || run(thread)),
-                    None => run(thread),
-                })
-            })
-            .collect();
+        let threads: Vec<_> =
+            (0..THREADS).map(|thread| scope.spawn(move || with_all(setting.planted, || run(thread)))).collect();
         threads.into_iter().flat_map(|thread| thread.join().expect("it has not panicked")).collect()
     })
 }
@@ -296,9 +383,12 @@ struct Versions {
 
 /// Finds an anomaly in a history, if it has one.
 fn anomaly(records: &[Record], finals: &BTreeMap<u64, Version>, workload: Workload) -> Option<String> {
+    if let Some(torn) = records.iter().find_map(|record| record.torn.clone()) {
+        return Some(torn);
+    }
     // What is there at the end was read by one more transaction, after all others.
     let end = records.iter().map(|record| record.ended).max().unwrap_or(0) + 1;
-    let last = Record { began: end, ended: end + 1, reads: finals.clone(), writes: BTreeMap::new() };
+    let last = Record { began: end, ended: end + 1, reads: finals.clone(), ..Record::default() };
     let records = &[records, &[last]].concat();
     let Versions { writers, next } = match successors(records, finals, workload) {
         Ok(versions) => versions,
@@ -357,12 +447,13 @@ fn in_cycles(edges: &[Vec<usize>]) -> Vec<usize> {
 }
 
 /// A history with its anomaly, and how many transactions it has.
-fn examined(workload: Workload, seed: u64, planted: Option<Mistake>) -> (Option<String>, usize, u64) {
+fn examined(setting: Setting, seed: u64) -> (Option<String>, usize, Stats) {
     let db = crate::in_memory();
-    let records = recorded(&db, workload, seed, planted);
+    let records = recorded(&db, setting, seed);
+    let workload = setting.workload;
     let version_of = |key: u64| db.get(key.to_be_bytes()).unwrap().map_or(Version::new(), |value| version(&value));
     let finals = (0..KEYS).map(|key| (key, version_of(key))).collect();
-    (anomaly(&records, &finals, workload), records.len(), db.stats().transaction_conflicts)
+    (anomaly(&records, &finals, workload), records.len(), db.stats())
 }
 
 #[test]
@@ -371,33 +462,99 @@ fn histories_of_many_threads_have_no_anomaly() {
     let (mut committed, mut refused) = (0, 0);
     for round in 0..20 {
         for workload in [Workload::Lists, Workload::Registers] {
-            let (found, transactions, conflicts) = examined(workload, seed + round, None);
+            let (found, transactions, stats) = examined(Setting::optimistic(workload, &[]), seed + round);
             assert_eq!(found, None, "{workload:?}");
             committed += transactions;
-            refused += conflicts;
+            refused += stats.transaction_conflicts;
         }
     }
     println!("{committed} transactions committed, {refused} were refused");
     assert!(committed > 5000 && refused > 100, "{committed} committed, {refused} refused");
 }
 
+/// Pessimistic transactions among themselves have no anomaly and no conflict.
+#[test]
+fn histories_of_pessimistic_transactions_have_neither_anomaly_nor_conflict() {
+    let seed = seed(1);
+    let (mut committed, mut waits, mut deadlocks) = (0, 0, 0);
+    for round in 0..20 {
+        for workload in [Workload::Lists, Workload::Registers] {
+            let (found, transactions, stats) = examined(Setting::pessimistic(workload, &[]), seed + round);
+            assert_eq!(found, None, "{workload:?}");
+            assert_eq!((stats.transaction_conflicts, stats.memory.transactions_bytes), (0, 0), "{workload:?}");
+            committed += transactions;
+            waits += stats.lock_waits;
+            deadlocks += stats.deadlocks;
+        }
+    }
+    println!("{committed} transactions committed, {waits} locks were waited for, {deadlocks} deadlocks");
+    assert!(committed > 5000 && waits > 500 && deadlocks > 50, "{committed}, {waits}, {deadlocks}");
+}
+
+/// Nor have they without any validation of their commits: locks alone are enough.
+#[test]
+fn histories_of_pessimistic_transactions_need_no_validation() {
+    for round in 0..20 {
+        for workload in [Workload::Lists, Workload::Registers] {
+            let (found, ..) = examined(Setting::pessimistic(workload, UNVALIDATED), round);
+            assert_eq!(found, None, "{workload:?}");
+        }
+    }
+}
+
+const UNVALIDATED: &[Mistake] = &[Mistake::KeysNotValidated, Mistake::RangesNotValidated];
+
+/// Optimistic and pessimistic transactions and plain writes, side by side.
+#[test]
+fn mixed_histories_have_no_anomaly() {
+    let seed = seed(1);
+    let (mut committed, mut refused, mut waits) = (0, 0, 0);
+    for round in 0..20 {
+        for workload in [Workload::Lists, Workload::Registers] {
+            // Of the owners of registers, who write plainly, one runs pessimistic transactions.
+            let setting = Setting { pessimistic_from: 2, ..Setting::optimistic(workload, &[]) };
+            let (found, transactions, stats) = examined(setting, seed + round);
+            assert_eq!(found, None, "{workload:?}");
+            committed += transactions;
+            refused += stats.transaction_conflicts;
+            waits += stats.lock_waits;
+        }
+    }
+    println!("{committed} transactions committed, {refused} were refused, {waits} locks were waited for");
+    assert!(committed > 5000 && refused > 100 && waits > 500, "{committed}, {refused}, {waits}");
+}
+
 /// Commits that do not validate what they should are found, each soon.
 #[track_caller]
-fn is_found(mistake: Mistake, workload: Workload) {
-    let rounds = (0..50).find(|round| examined(workload, *round, Some(mistake)).0.is_some());
-    println!("{mistake:?} with {workload:?}: found in round {rounds:?}");
-    assert!(rounds.is_some(), "{mistake:?} is not found");
+fn is_found(setting: Setting) {
+    let rounds = (0..50).find(|round| examined(setting, *round).0.is_some());
+    println!("{setting:?}: found in round {rounds:?}");
+    assert!(rounds.is_some(), "{setting:?} is not found");
+}
+
+#[test]
+fn locks_that_are_released_early_are_found() {
+    const RELEASED: &[Mistake] = &[Mistake::LocksReleasedEarly, Mistake::KeysNotValidated, Mistake::RangesNotValidated];
+    is_found(Setting::pessimistic(Workload::Lists, RELEASED));
+    is_found(Setting::pessimistic(Workload::Registers, RELEASED));
+}
+
+/// Beside others who take no locks, a pessimistic transaction has to be validated.
+#[test]
+fn pessimistic_transactions_that_are_not_validated_beside_others_are_found() {
+    let setting = Setting { pessimistic_from: 2, ..Setting::optimistic(Workload::Registers, UNVALIDATED) };
+    is_found(setting);
 }
 
 #[test]
 fn keys_that_are_not_validated_are_found() {
-    is_found(Mistake::KeysNotValidated, Workload::Registers);
-    is_found(Mistake::KeysNotValidated, Workload::Lists);
+    is_found(Setting::optimistic(Workload::Registers, &[Mistake::KeysNotValidated]));
+    is_found(Setting::optimistic(Workload::Lists, &[Mistake::KeysNotValidated]));
 }
 
 #[test]
 fn ranges_that_are_not_validated_are_found() {
-    is_found(Mistake::RangesNotValidated, Workload::Lists);
+    is_found(Setting::optimistic(Workload::Lists, &[Mistake::RangesNotValidated]));
 }
 
 /// The classical anomalies, as two transactions each.
@@ -408,6 +565,7 @@ fn the_search_knows_the_classical_anomalies() {
         ended: moments[1],
         reads: reads.iter().map(|(key, version)| (*key, version.to_vec())).collect(),
         writes: writes.iter().map(|(key, number)| (*key, vec![*number])).collect(),
+        torn: None,
     };
     let finals = |lists: &[(u64, &[u64])]| lists.iter().map(|(key, list)| (*key, list.to_vec())).collect();
     let found = |records: &[Record], lists: &[(u64, &[u64])]| anomaly(records, &finals(lists), Workload::Lists);

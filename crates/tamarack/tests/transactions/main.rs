@@ -1,5 +1,9 @@
 //! Transactions: what they promise, from outside.
 //!
+//! * `locked`: random pessimistic transactions, interleaved on the simulator, against a model of
+//!   locks.
+//! * `pessimistic`: examples of pessimistic transactions; deadlocks, time-outs, transfers by many
+//!   threads.
 //! * `stories`: examples of conflicts, savepoints, retries, bounds and errors.
 //! * `serial`: random transactions, interleaved on the simulator, against a serial model.
 //! * `histories`: many threads; what they have read and written is searched for cycles of
@@ -12,6 +16,8 @@
 mod counters;
 mod crashes;
 mod histories;
+mod locked;
+mod pessimistic;
 mod serial;
 mod stories;
 

@@ -16,6 +16,10 @@
 //!    takes nothing of the rate of writes.
 //! 4. It **ends**: what only it needed of the window is removed.
 //!
+//! A pessimistic transaction **advances** after each of its locks: it takes a newer snapshot, is
+//! compared with all notes since its ticket, and goes on from the ticket that was published before
+//! that snapshot.
+//!
 //! # Why this is serialisable
 //!
 //! The order of joining is the commit order. When a transaction joins, the writes before it in that
@@ -25,6 +29,10 @@
 //! would return if the transaction as a whole were executed at that place of the order. A
 //! transaction without writes is validated by nothing: its place is that of its snapshot, which is
 //! a prefix of the order.
+//!
+//! A transaction that advances has read, in that snapshot, what it had read before: each group that
+//! the snapshot has joined before the comparison, so its notes were compared, and a run that was
+//! being installed is waited for. So it is as if it had read all of it from the newer one.
 //!
 //! It is strictly serialisable as well: a transaction that begins after another one, or any write,
 //! has returned has it in its snapshot (a group is published before its members return) and joins
@@ -70,6 +78,42 @@ impl CommitQueue {
             self.wait_until_published(begun.ticket);
         }
         begun
+    }
+
+    /// Returns the ticket up to which everything is published.
+    pub fn published(&self) -> u64 {
+        self.published.load(Ordering::Acquire)
+    }
+
+    /// Moves the place where a transaction began up to a ticket that was published before the
+    /// snapshot was taken that it goes on with, if nothing that it has read was written since. So
+    /// all that it has read is as in that snapshot. The notes before it are not needed any more.
+    ///
+    /// One that has read nothing may have to wait, as one that begins does: it is begun anew
+    /// instead ([`CommitQueue::restart_transaction`]).
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] as for a commit.
+    pub fn advance_transaction(&self, begun: &mut BeginTicket, published: u64, reads: &dyn ReadSet) -> Result<()> {
+        let from = *begun;
+        let mut validation = Validation { begun: &from, reads, checked: CheckedNotes::default(), turns: 0 };
+        // Each group that the snapshot has joined before it was taken, so its notes are compared.
+        let mut queue = loop {
+            let (queue, is_valid) = self.validate(self.queue.lock(), &mut validation)?;
+            if is_valid {
+                break queue;
+            }
+        };
+        queue.window.advance(begun, published);
+        Ok(())
+    }
+
+    /// Begins a transaction anew, which has read nothing yet. Its snapshot is to be taken again.
+    pub fn restart_transaction(&self, begun: &mut BeginTicket) {
+        let mut anew = self.begin_transaction();
+        self.end_transaction(begun);
+        anew.number = begun.number;
+        *begun = anew;
     }
 
     /// Ends a transaction, committed or not.

@@ -184,6 +184,88 @@ fn random_histories_agree_with_a_list_of_all_writes() {
     assert!(counts.iter().all(|count| *count > 1000), "{counts:?}");
 }
 
+/// An active transaction, what it has read, and what was published when it read each key.
+type Advancing = (BeginTicket, ModelReads, Vec<(u8, u64)>);
+
+/// Transactions that are compared before each read, and then go on from what is published. One has
+/// a conflict if, and only if, a key that it has read was written by a group that was not published
+/// when it read it.
+#[test]
+fn transactions_that_advance_agree_with_a_list_of_all_writes() {
+    let mut counts = [0; 4];
+    for seed in 0..4000 {
+        let mut random = tamarack_testing::Random::new(seed);
+        let bytes_max = *random.pick(&[usize::MAX, 20 * NOTE_BYTES]);
+        let mut window = window(bytes_max);
+        let (mut forming, mut published) = (1, 0);
+        let mut writes: Vec<(u64, u8)> = Vec::new();
+        let mut active: Vec<Advancing> = Vec::new();
+        let keys = 2 + random.below(30);
+        for _ in 0..200 {
+            match random.below(10) {
+                0..=3 => {
+                    let key = random.below(keys) as u8;
+                    writes.push((forming, key));
+                    if window.is_active() {
+                        drop(window.note(forming, &put(&[key])));
+                    }
+                }
+                4 => forming += 1,
+                5 => published += random.below(forming - published),
+                6 => {
+                    let begun = window.begin(published, forming);
+                    if begun.ticket == forming {
+                        forming += 1;
+                    }
+                    published = published.max(begun.ticket);
+                    active.push((begun, ModelReads::default(), Vec::new()));
+                }
+                action if !active.is_empty() => {
+                    let at = random.below(active.len() as u64) as usize;
+                    let (begun, reads, read_at) = &mut active[at];
+                    let overtaken =
+                        writes.iter().any(|(ticket, key)| read_at.iter().any(|(read, at)| read == key && ticket > at));
+                    let mut checked = CheckedNotes::default();
+                    let found = loop {
+                        match window.check(begun, reads, &mut checked, 1 + random.below(9) as usize) {
+                            Ok(false) => {}
+                            found => break found,
+                        }
+                    };
+                    match &found {
+                        Ok(_) => assert!(!overtaken, "seed {seed}: {read_at:?}"),
+                        Err(WindowConflict::Forgotten { .. }) => {
+                            assert!(bytes_max < usize::MAX, "seed {seed}");
+                            counts[0] += 1;
+                        }
+                        Err(conflict) => {
+                            assert!(overtaken, "seed {seed}: {conflict:?} {read_at:?}");
+                            counts[1] += 1;
+                        }
+                    }
+                    if found.is_ok() && action < 9 {
+                        window.advance(begun, published);
+                        assert_eq!(begun.ticket, published);
+                        let key = random.below(keys) as u8;
+                        reads.0.insert(key);
+                        read_at.push((key, published));
+                        counts[2] += 1;
+                    } else {
+                        let (begun, ..) = active.swap_remove(at);
+                        drop(window.end(&begun));
+                        counts[3] += u32::from(found.is_ok());
+                    }
+                }
+                _ => {}
+            }
+            let begun: BTreeSet<u64> = active.iter().map(|(begun, ..)| begun.ticket).collect();
+            assert!(window.begun.iter().map(|(ticket, _)| *ticket).eq(begun), "seed {seed}: {:?}", window.begun);
+            assert!(window.bytes() <= bytes_max && window.charge.bytes() == window.bytes() as u64, "seed {seed}");
+        }
+    }
+    assert!(counts.iter().all(|count| *count > 1000), "{counts:?}");
+}
+
 /// A bound on the window that single batches exceed, or some writes.
 fn random_bound(seed: u64) -> usize {
     (1 + seed as usize % 9) * NOTE_BYTES
