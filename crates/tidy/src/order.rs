@@ -114,6 +114,7 @@ const LAYERS: &[Layer] = &[
             "memory",
             "admission",
             "operator",
+            "compaction_filter",
             "entry",
             "error",
             "measure",
