@@ -90,14 +90,12 @@ pub enum Mistake {
     CachedThroughRangeDelete,
     /// An entry that a compaction filter drops leaves no tombstone, though an older one may exist.
     FilterDropsTombstone,
-    /// A compaction filter is shown what a snapshot reads.
+    /// A compaction filter is shown what a snapshot reads, and its decisions take effect.
     FilterUnderSnapshot,
     /// What a compaction filter has decided takes effect although a snapshot has begun since.
     FilterBesideSnapshot,
     /// A cached entry outlives that a compaction filter has dropped or changed it.
     CachedThroughFilter,
-    /// A lookup that began before caches what a compaction filter has dropped or changed since.
-    CachedAfterFilter,
     /// The controller chooses designs at random, and all the time. No answer may depend on it.
     DesignsAtRandom,
 }

@@ -208,9 +208,7 @@ impl FilterEffect<'_> {
     /// Lookups that see more than that have pinned their states since.
     pub fn ends(self, visible: Sequence) {
         let mut order = self.0.order.lock();
-        if !mistake::is_planted(Mistake::CachedAfterFilter) {
-            order.begun = order.begun.max(visible.0.saturating_add(1));
-        }
+        order.begun = order.begun.max(visible.0.saturating_add(1));
         order.filters -= 1;
         self.0.publish_begun(&order);
     }
@@ -338,9 +336,7 @@ impl BlockCache {
     pub fn filter_begins(&self, keys: &[Digest]) -> FilterEffect<'_> {
         let mut order = self.order.lock();
         order.filters += 1;
-        if !mistake::is_planted(Mistake::CachedAfterFilter) {
-            self.publish_begun(&order);
-        }
+        self.publish_begun(&order);
         drop(order);
         let is_forgotten = self.has_entries() && !mistake::is_planted(Mistake::CachedThroughFilter);
         for name in keys.iter().filter(|_| is_forgotten).map(|key| entry_name(*key)) {

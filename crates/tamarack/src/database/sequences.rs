@@ -124,7 +124,8 @@ impl Sequences {
         self.is_closed.store(true, Ordering::SeqCst);
         let closed = ClosedGate { sequences: self, _gate: gate };
         let is_read = self.youngest_snapshot().is_some_and(|youngest| youngest >= sequence);
-        (!is_read || mistake::is_planted(Mistake::FilterBesideSnapshot)).then_some(closed)
+        let are_overlooked = mistake::is_planted(Mistake::FilterBesideSnapshot);
+        (!is_read || are_overlooked || mistake::is_planted(Mistake::FilterUnderSnapshot)).then_some(closed)
     }
 
     /// Returns the sequence of the youngest snapshot, if there is one.
