@@ -648,8 +648,17 @@ mod tests {
             assert!(row(name).default.contains(holds), "{name}: {} instead of {holds}", row(name).default);
         }
         // No single value.
-        let others =
-            ["threads", "advanced", "env", "cache_bytes", "index_bytes", "listener", "merge_operator", "compaction_filter", "reserve_bytes"];
+        let others = [
+            "threads",
+            "advanced",
+            "env",
+            "cache_bytes",
+            "index_bytes",
+            "listener",
+            "merge_operator",
+            "compaction_filter",
+            "reserve_bytes",
+        ];
         for row in Options::TABLE.iter().chain(AdvancedOptions::TABLE) {
             let looked_at = holds.iter().any(|(name, _)| *name == row.name) || others.contains(&row.name);
             assert!(looked_at, "cover the default of `{}` in this test", row.name);

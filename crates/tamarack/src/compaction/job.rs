@@ -39,8 +39,8 @@ use crate::error::Result;
 use crate::format::edit::{Key, KeyRange, RunId, SliceSpec};
 use crate::format::key_range::key_after;
 use crate::format::meta::TableMeta;
-use crate::memtable::Memtable;
 use crate::memory::{Account, MemoryPart};
+use crate::memtable::Memtable;
 use crate::merge::{
     FilterBounds, FilterOutcome, FilterPass, Fold, FoldBounds, MergedSource, Piece, Retain, Source, Span, split,
 };
@@ -410,7 +410,11 @@ impl JobPart {
         let may_exist_in_older = |key: &[u8]| older.iter().any(|run| run.table_of(key).is_some());
         while let Some(entry) = open.entries.entry().filter(is_within) {
             if open.fold.group().is_some_and(|(key, _)| key != entry.key) {
-                end_group(&mut open.fold, &mut MergedWriter { lists: &mut open.lists, pass: &mut open.pass, output: &mut open.output }, &may_exist_in_older)?;
+                end_group(
+                    &mut open.fold,
+                    &mut MergedWriter { lists: &mut open.lists, pass: &mut open.pass, output: &mut open.output },
+                    &may_exist_in_older,
+                )?;
             }
             let is_small = || open.output.open_bytes().is_some_and(|bytes| bytes < self.table_bytes / WHOLE_SHARE);
             let has_full_lists =
@@ -458,13 +462,18 @@ impl JobPart {
                 open.output.add(written)?;
             } else if !open.fold.passes(&entry) {
                 let input = open.entries.source().expect("the cursor is at an entry");
-                let mut writer = MergedWriter { lists: &mut open.lists, pass: &mut open.pass, output: &mut open.output };
+                let mut writer =
+                    MergedWriter { lists: &mut open.lists, pass: &mut open.pass, output: &mut open.output };
                 let mut emit = |merged: Entry<'_>| writer.write(input, merged, older_may_exist);
                 open.fold.take(entry, is_kept, input, older_may_exist, &mut emit)?;
             }
             step(&mut open.entries)?;
         }
-        end_group(&mut open.fold, &mut MergedWriter { lists: &mut open.lists, pass: &mut open.pass, output: &mut open.output }, &may_exist_in_older)?;
+        end_group(
+            &mut open.fold,
+            &mut MergedWriter { lists: &mut open.lists, pass: &mut open.pass, output: &mut open.output },
+            &may_exist_in_older,
+        )?;
         Ok(Copied { reached: Reached::End, bytes: copied })
     }
 

@@ -184,7 +184,11 @@ mod tests {
     }
 
     /// The versions of a history that are left when it was compacted with a filter.
-    fn compacted(versions: &[OwnedEntry], (snapshots, visible): (&[Sequence], Sequence), older: bool) -> Vec<OwnedEntry> {
+    fn compacted(
+        versions: &[OwnedEntry],
+        (snapshots, visible): (&[Sequence], Sequence),
+        older: bool,
+    ) -> Vec<OwnedEntry> {
         let readable: Vec<Sequence> = snapshots.iter().copied().chain([visible]).collect();
         let bounds = FilterBounds {
             level: 2,
@@ -245,7 +249,10 @@ mod tests {
                 read_by_snapshots += u64::from(is_read);
             }
         }
-        assert!(dropped > 1000 && changed > 1000 && read_by_snapshots > 1000, "{dropped} {changed} {read_by_snapshots}");
+        assert!(
+            dropped > 1000 && changed > 1000 && read_by_snapshots > 1000,
+            "{dropped} {changed} {read_by_snapshots}"
+        );
     }
 
     #[test]

@@ -69,7 +69,11 @@ impl CompactionFilter for Rule {
         "test.rule"
     }
 
-    fn filter(&self, entry: &FilterEntry<'_>, value: &mut Vec<u8>) -> std::result::Result<FilterDecision, FilterFailure> {
+    fn filter(
+        &self,
+        entry: &FilterEntry<'_>,
+        value: &mut Vec<u8>,
+    ) -> std::result::Result<FilterDecision, FilterFailure> {
         assert!(entry.level > 0 && value.is_empty(), "{entry:?}");
         if matches!(self, Self::ByValueIfOldest) && !entry.is_oldest {
             return Ok(FilterDecision::Keep);
@@ -101,7 +105,11 @@ impl CompactionFilter for Interrupted {
         "test.interrupted"
     }
 
-    fn filter(&self, entry: &FilterEntry<'_>, value: &mut Vec<u8>) -> std::result::Result<FilterDecision, FilterFailure> {
+    fn filter(
+        &self,
+        entry: &FilterEntry<'_>,
+        value: &mut Vec<u8>,
+    ) -> std::result::Result<FilterDecision, FilterFailure> {
         if self.random.below(100) == 0 {
             let db = self.db.lock().clone();
             if let Some(snapshot) = db.map(|db| db.snapshot()) {

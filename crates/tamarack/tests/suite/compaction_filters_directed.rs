@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use tamarack::operators::Append;
 use tamarack::{
-    AdvancedOptions, Batch, CompactionFilter, Db, Durability, Event, FilterDecision, FilterEntry, FilterFailure, Options,
-    Result, Snapshot,
+    AdvancedOptions, Batch, CompactionFilter, Db, Durability, Event, FilterDecision, FilterEntry, FilterFailure,
+    Options, Result, Snapshot,
 };
 use tamarack_env::sim::{Crash, Failure, Fault};
 use tamarack_env::sync::atomic::{AtomicU64, Ordering};
@@ -365,6 +365,34 @@ fn what_a_filter_fails_for_is_kept() -> Result<()> {
     Ok(())
 }
 
+/// With a small budget, the list of what was dropped ends an output table early, between keys; the
+/// next one goes on with the filter.
+#[test]
+fn many_drops_are_handed_over_in_between() -> Result<()> {
+    for filter in ["blocked:bits=10", "chucky:bits=12"] {
+        let env: Arc<dyn Env> = MemoryEnv::new(1);
+        let advanced = AdvancedOptions::new().env(env).policy("leveling:T=4").filter(filter).table_bytes(1 << 30);
+        let options = Options::new().memory_bytes(2 << 20).threads(1).advanced(advanced);
+        let db = options.compaction_filter(Arc::new(Rule::ByKey)).open("/db")?;
+        let key = |number: u32| format!("key {number:06}");
+        for number in 0..40_000 {
+            db.put(key(number), "v")?;
+        }
+        db.compact()?;
+        db.wait_for_filter_rebuild()?;
+        let stats = db.stats();
+        let tables: u64 = stats.levels.iter().flat_map(|level| &level.runs).map(|run| run.tables).sum();
+        assert!(tables >= 3, "{filter}: {tables} tables");
+        for number in 0..40_000 {
+            assert_eq!(db.contains_key(key(number))?, number % 2 == 1, "{filter}: {number}");
+        }
+        assert_eq!(db.len()?, 20_000);
+        let problems = db.verify(&mut |_, _| {})?.problems;
+        assert!(problems.is_empty(), "{filter}: {problems:?}");
+    }
+    Ok(())
+}
+
 /// Batches of the tests of crashes and failures. Some are flushed, and compacted.
 const BATCHES: u64 = 20;
 
@@ -400,9 +428,9 @@ fn write_batch(db: &Db, number: u64) -> Result<()> {
 /// written, or as the filter makes it. If it `is_compacted`, as the filter makes it.
 fn check_batches(db: &Db, is_compacted: bool) -> Result<u64> {
     let found: BTreeMap<Vec<u8>, Vec<u8>> = db.iter().collect::<Result<_>>()?;
-    let last = found.get(&b"number"[..]).map_or(0, |value| {
-        std::str::from_utf8(&value[1..]).expect("a number").parse::<u64>().expect("a number")
-    });
+    let last = found
+        .get(&b"number"[..])
+        .map_or(0, |value| std::str::from_utf8(&value[1..]).expect("a number").parse::<u64>().expect("a number"));
     let mut written = BTreeMap::new();
     for number in 1..=last {
         written.extend(entries_of(number).into_iter().map(|(key, value)| (key.into_bytes(), value.into_bytes())));
