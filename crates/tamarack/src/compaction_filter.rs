@@ -70,8 +70,8 @@ pub enum FilterDecision {
 /// * Nothing that a delete or a range delete hides, as far as the compaction knows it. Writes that
 ///   are in memtables or younger runs are not known to it.
 /// * No entry of a flush, and none of a table that is moved to another level without being copied.
-///   How soon an entry is shown depends on the shape of the tree. [`Db::compact`](crate::Db::compact)
-///   copies all tables, and so shows all entries.
+///   How soon an entry is shown depends on the shape of the tree.
+///   [`Db::compact`](crate::Db::compact) copies all tables, and so shows all entries.
 ///
 /// # When it takes effect
 ///
@@ -105,7 +105,11 @@ pub enum FilterDecision {
 ///         "example.expiry"
 ///     }
 ///
-///     fn filter(&self, entry: &FilterEntry<'_>, _: &mut Vec<u8>) -> Result<FilterDecision, FilterFailure> {
+///     fn filter(
+///         &self,
+///         entry: &FilterEntry<'_>,
+///         _: &mut Vec<u8>,
+///     ) -> Result<FilterDecision, FilterFailure> {
 ///         let expires = entry.value.first_chunk().ok_or("a value without a time")?;
 ///         let is_over = u64::from_be_bytes(*expires) < self.now;
 ///         Ok(if is_over { FilterDecision::Drop } else { FilterDecision::Keep })
@@ -113,7 +117,8 @@ pub enum FilterDecision {
 /// }
 /// # let advanced = tamarack::AdvancedOptions::new().env(tamarack::MemoryEnv::new(1));
 /// # let options = tamarack::Options::new().advanced(advanced);
-/// let db = options.compaction_filter(std::sync::Arc::new(Expiry { now: 1000 })).open("/sessions")?;
+/// let expiry = std::sync::Arc::new(Expiry { now: 1000 });
+/// let db = options.compaction_filter(expiry).open("/sessions")?;
 /// db.put("ann", 999_u64.to_be_bytes())?;
 /// db.put("ben", 1001_u64.to_be_bytes())?;
 /// db.compact()?;

@@ -194,9 +194,9 @@ options! {
         /// ([`crate::Error::Merge`]).
         merge_operator(operator: Arc<dyn MergeOperator>) -> Unshown<Arc<dyn MergeOperator>>, default "the recorded one, if it is ready-made; else none", range "any operator with a name of 1 to 255 bytes";
 
-        /// Compaction filter: what compactions drop or change of the entries that they write, such as
-        /// entries that have expired. [`CompactionFilter`] says which entries it is shown, and when
-        /// its decisions take effect. Nothing on storage depends on it: a database opens with
+        /// Compaction filter: what compactions drop or change of the entries that they write, such
+        /// as entries that have expired. [`CompactionFilter`] says which entries it is shown, and
+        /// when its decisions take effect. Nothing on storage depends on it: a database opens with
         /// another filter, or without one.
         compaction_filter(filter: Arc<dyn CompactionFilter>) -> Unshown<Arc<dyn CompactionFilter>>, default "none", range "any filter";
 
@@ -476,7 +476,7 @@ impl Options {
             reserve_bytes: advanced.reserve_bytes,
             listener: self.listener.clone().map(|Unshown(listener)| listener),
             compaction_filter: self.compaction_filter.clone().map(|Unshown(filter)| {
-                let value_bytes_max = (memory_bytes / 8).min(VALUE_BYTES_MAX) as u64;
+                let value_bytes_max = (memory_bytes / 8).min(VALUE_BYTES_MAX);
                 RegisteredFilter::new(filter, value_bytes_max)
             }),
             merge_operator: operator(self.merge_operator.clone().map(|Unshown(operator)| operator))?,

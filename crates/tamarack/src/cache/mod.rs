@@ -27,8 +27,8 @@
 //! before the lookup pinned its state (a snapshot may be older). Otherwise the tables are searched.
 //!
 //! Compactions without a filter change neither the youngest version of a key nor what a reader sees
-//! of it, so hot entries stay in the cache while their tables are rewritten. Flushes and ingests add younger
-//! versions:
+//! of it, so hot entries stay in the cache while their tables are rewritten. Flushes and ingests
+//! add younger versions:
 //!
 //! ```text
 //! flush       flush_begins(last) ─► renew(entry) for each of its keys ─► new version of the tree
@@ -50,12 +50,11 @@
 //!   ([`BlockCache::forget`]).
 //! * An ingest would have to renew each of its keys. It voids all entries instead: those found by
 //!   lookups below its sequence do not answer any more ([`BlockCache::ingest_begins`]).
-//!
-//! * A compaction filter drops the youngest version of a key, or changes it. The entries of such keys
-//!   are forgotten before the output becomes visible, and from then on nothing is admitted from
-//!   lookups that may have pinned a state before it: those that have not seen a sequence which was
-//!   not visible yet when it was ([`BlockCache::filter_begins`]). So the next write lets lookups
-//!   cache entries again; until then, they cache blocks.
+//! * A compaction filter drops the youngest version of a key, or changes it. The entries of such
+//!   keys are forgotten before the output becomes visible, and from then on nothing is admitted
+//!   from lookups that may have pinned a state before it: those that have not seen a sequence which
+//!   was not visible yet when it was ([`BlockCache::filter_begins`]). So the next write lets
+//!   lookups cache entries again; until then, they cache blocks.
 //!
 //! Tombstones are entries like others. An absence answers for lookups that are at least as young as
 //! the one that found it: a compaction may since have dropped versions that older ones see.
@@ -176,8 +175,8 @@ pub struct BlockCache {
     /// Raw bytes of the tables in use.
     data_bytes: AtomicU64,
     /// The greatest sequence of all flushes and ingests that have begun: younger lookups see what
-    /// those add. While a compaction filter takes effect, nobody has seen so much. Changes under the
-    /// lock of the queues.
+    /// those add. While a compaction filter takes effect, nobody has seen so much. Changes under
+    /// the lock of the queues.
     begun: AtomicU64,
     /// The sequence of the last ingest that has begun.
     ingested: AtomicU64,

@@ -151,7 +151,8 @@ pub(super) struct JobPart {
     pub(super) has_begun: bool,
     /// Bytes of the tables that it installed.
     pub(super) written: u64,
-    /// True if the compaction filter is not asked until the next handover: what it decided was void.
+    /// True if the compaction filter is not asked until the next handover: what it decided was
+    /// void.
     is_unfiltered: bool,
     open: Option<OpenPart>,
     /// What the cursors had read ahead at the last handover.

@@ -19,8 +19,8 @@
 //! What a compaction filter drops or changes must not be read by a snapshot, neither before nor
 //! after. So while the output of such a compaction becomes visible, no snapshot begins
 //! ([`Sequences::keep_snapshots_out`]): the gate is marked as closed, then each list is searched
-//! under its lock. A snapshot looks at the mark under the lock of its list. If it comes there before
-//! the search, it is found; if after, it sees the mark and waits.
+//! under its lock. A snapshot looks at the mark under the lock of its list. If it comes there
+//! before the search, it is found; if after, it sees the mark and waits.
 
 use std::collections::BTreeMap;
 

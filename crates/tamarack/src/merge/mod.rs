@@ -1,6 +1,6 @@
-//! The k-way merging iterator, and the rules of which versions a compaction keeps, which
-//! operands it merges, and what its filter is shown. Pure: no I/O of its own, and no knowledge of levels or runs. Scans and
-//! compactions share the iterator; memtables and tables implement [`Source`].
+//! The k-way merging iterator, and the rules of which versions a compaction keeps, which operands
+//! it merges, and what its filter is shown. Pure: no I/O of its own, and no knowledge of levels or
+//! runs. Scans and compactions share the iterator; memtables and tables implement [`Source`].
 
 pub mod filter_pass;
 pub mod fold;

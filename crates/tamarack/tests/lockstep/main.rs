@@ -23,9 +23,9 @@
 //! are opened with the operator; the model appends each operand at once. One history of three has
 //! range deletes instead of some of its deletes.
 //!
-//! One history of four has databases with a compaction filter that gives entries the value that they
-//! have. What filters drop is tested elsewhere (`suite compaction_filters`): when that happens, a
-//! model of answers cannot know.
+//! One history of four has databases with a compaction filter that gives entries the value that
+//! they have. What filters drop is tested elsewhere (`suite compaction_filters`): when that
+//! happens, a model of answers cannot know.
 //!
 //! # Short and long histories
 //!

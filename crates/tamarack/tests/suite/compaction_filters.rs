@@ -2,8 +2,8 @@
 //! deletes, flushes, compactions, ingests, reopening and snapshots.
 //!
 //! When a compaction comes is not known to the caller, so the model of a key is a set of values
-//! that it may have: what was written, and what the filter makes of it. What a read has found
-//! makes the set smaller: a dropped entry never comes back. What a snapshot has shown once, it shows
+//! that it may have: what was written, and what the filter makes of it. What a read has found makes
+//! the set smaller: a dropped entry never comes back. What a snapshot has shown once, it shows
 //! again. A compaction of everything leaves what the filter makes of each value.
 //!
 //! Random histories from seeds, under several filters, policies and caches. Planted mistakes show

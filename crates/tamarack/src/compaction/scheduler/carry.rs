@@ -188,8 +188,8 @@ impl Scheduler {
 
     /// Hands over `range`: its tables enter the output run, and all inputs are cut back, in one
     /// edit. Returns the number of the edit; `None`, and does nothing, if the decisions of the
-    /// compaction filter are void, because a snapshot has begun that can read what it has dropped or
-    /// changed.
+    /// compaction filter are void, because a snapshot has begun that can read what it has dropped
+    /// or changed.
     fn hand_over(&self, part: &mut JobPart, range: KeyRange, ends: bool) -> Result<Option<EditNumber>> {
         let version = self.manifest.version();
         let (task, mut moved) = (part.task.clone(), part.moved.clone());
