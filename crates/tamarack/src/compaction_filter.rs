@@ -79,7 +79,8 @@ pub enum FilterDecision {
 /// reads, as if the entry had been deleted, or replaced, right after it was written. So writes that
 /// are younger stay, and younger merge operands are merged with nothing, or with the changed value.
 /// If a snapshot, a scan or a transaction has begun since the entry was shown, the decision is
-/// void, and the entry stays until the next compaction.
+/// void, and the entry stays until the next compaction. While an output with decisions becomes
+/// visible, no snapshot begins: it waits for an edit of the manifest, which is a sync.
 ///
 /// # What it must be
 ///

@@ -14,7 +14,7 @@ use tamarack::{
 use tamarack_env::sim::{Crash, Failure, Fault};
 use tamarack_env::sync::atomic::{AtomicU64, Ordering};
 use tamarack_env::sync::{Condvar, Mutex, Rank, thread};
-use tamarack_env::{Env, MemoryEnv, SimEnv};
+use tamarack_env::{Env, MemoryEnv, Random, SimEnv};
 use tamarack_testing::{CarryOut, Hook, Hooked, HookedCall};
 
 use crate::compaction_filters::Rule;
@@ -314,6 +314,110 @@ fn a_lookup_that_was_overtaken_by_a_drop_caches_nothing() -> Result<()> {
     assert!(!cached("maple 050")?, "nothing tells who has pinned a state before");
     db.put("zoo", "v")?;
     assert!(cached("maple 150")?, "entries are cached again");
+    Ok(())
+}
+
+/// What the reading threads of the next test have met.
+#[derive(Default)]
+struct MetByReaders {
+    gone: AtomicU64,
+    snapshots: AtomicU64,
+}
+
+/// The number in a value of [`threads_read_the_same_twice_and_nothing_comes_back`].
+fn number_in(value: &[u8]) -> u64 {
+    let text = std::str::from_utf8(&value[1..]).expect("a number");
+    text.trim_end_matches('.').parse().expect("a number")
+}
+
+/// While a thread writes, and compactions drop what it writes, others look keys up (a value that was
+/// gone does not come back, and no older one does), and read snapshots and transactions twice.
+#[test]
+fn threads_read_the_same_twice_and_nothing_comes_back() -> Result<()> {
+    const KEYS: u64 = 2000;
+    const WRITES: u64 = 40_000;
+    for (seed, filter) in [(1, "blocked:bits=10"), (2, "chucky:bits=12")] {
+        let env: Arc<dyn Env> = MemoryEnv::new(seed);
+        let advanced = AdvancedOptions::new().env(env).policy("leveling:T=3").filter(filter).memtable_bytes(20_000);
+        let advanced = advanced.table_bytes(8000).block_bytes(800).cache_bytes(4000);
+        let options = Options::new().threads(2).advanced(advanced);
+        let db = options.compaction_filter(Arc::new(Rule::ByValue)).open("/db")?;
+        let met = MetByReaders::default();
+        let is_done = AtomicU64::new(0);
+        let goes_on = || is_done.load(Ordering::Relaxed) == 0;
+        let key = |random: &Random| format!("key {:03}", random.below(KEYS));
+        let look_up = |random: &Random| -> Result<()> {
+            let mut last: BTreeMap<String, (u64, bool)> = BTreeMap::new();
+            while goes_on() {
+                let key = key(random);
+                let found = db.get(&key)?.map(|value| number_in(&value));
+                let (number, is_gone) = last.entry(key.clone()).or_default();
+                match found {
+                    Some(found) => {
+                        assert!(found > *number || found == *number && !*is_gone, "{key}: {found} after {number}");
+                        (*number, *is_gone) = (found, false);
+                    }
+                    None => {
+                        met.gone.fetch_add(u64::from(*number > 0 && !*is_gone), Ordering::Relaxed);
+                        *is_gone = true;
+                    }
+                }
+            }
+            Ok(())
+        };
+        let read_twice = |random: &Random| -> Result<()> {
+            while goes_on() {
+                let keys: Vec<String> = (0..20).map(|_| key(random)).collect();
+                let (snapshot, transaction) = (db.snapshot(), db.transaction());
+                let read = || -> Result<Vec<_>> {
+                    let text = |value: Option<tamarack::Value>| value.map(|value| value.to_vec());
+                    let one = |key: &String| Ok((text(snapshot.get(key)?), text(transaction.get(key)?)));
+                    keys.iter().map(one).collect()
+                };
+                let first = read()?;
+                std::thread::sleep(std::time::Duration::from_micros(random.below(800)));
+                assert_eq!(read()?, first, "{keys:?}");
+                drop((snapshot, transaction));
+                met.snapshots.fetch_add(1, Ordering::Relaxed);
+                std::thread::sleep(std::time::Duration::from_micros(random.below(4000)));
+            }
+            Ok(())
+        };
+        let look_up = &look_up;
+        thread::scope(|scope| -> Result<()> {
+            let readers = [0, 1].map(|number| scope.spawn(move || look_up(&Random::for_purpose(seed, number))));
+            let twice = scope.spawn(|| read_twice(&Random::for_purpose(seed, 2)));
+            let random = Random::for_purpose(seed, 3);
+            let write = || -> Result<()> {
+                // On a busy machine the readers may come late.
+                let is_enough = || [&met.gone, &met.snapshots].iter().all(|met| met.load(Ordering::Relaxed) > 20);
+                for number in 1..=20 * WRITES {
+                    if number > WRITES && is_enough() {
+                        break;
+                    }
+                    let fate = if random.below(3) == 0 { 'a' } else { 'd' };
+                    db.put(key(&random), format!("{fate}{number}{:.<60}", ""))?;
+                    if number % 10_000 == 0 {
+                        db.compact()?;
+                    }
+                }
+                Ok(())
+            };
+            let written = write();
+            is_done.store(1, Ordering::Relaxed);
+            for reader in readers.into_iter().chain([twice]) {
+                reader.join().expect("a reader does not panic")?;
+            }
+            written
+        })?;
+        let dropped = db.stats().compaction_filter_dropped;
+        let (gone, snapshots) = (met.gone.into_inner(), met.snapshots.into_inner());
+        println!("{filter}: {dropped} dropped, {gone} seen to go, {snapshots} snapshots");
+        assert!(dropped > 100 && gone > 20 && snapshots > 20, "{dropped} dropped, {gone} gone, {snapshots} snapshots");
+        db.compact()?;
+        let problems = db.verify(&mut |_, _| {})?.problems;
+        assert!(problems.is_empty(), "{problems:?}");
+    }
     Ok(())
 }
 
