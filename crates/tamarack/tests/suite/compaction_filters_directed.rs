@@ -5,16 +5,17 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tamarack::operators::Append;
 use tamarack::{
-    AdvancedOptions, Batch, CompactionFilter, Db, Durability, Event, FilterDecision, FilterEntry, FilterFailure,
-    Options, Result, Snapshot,
+    AdvancedOptions, Batch, CompactionFilter, Db, Durability, FilterDecision, FilterEntry, FilterFailure, Options,
+    Result, Snapshot,
 };
 use tamarack_env::sim::{Crash, Failure, Fault};
 use tamarack_env::sync::atomic::{AtomicU64, Ordering};
 use tamarack_env::sync::{Condvar, Mutex, Rank, thread};
-use tamarack_env::{Env, MemoryEnv, Random, SimEnv};
+use tamarack_env::{Env, Event, MemoryEnv, Random, SimEnv};
 use tamarack_testing::{CarryOut, Hook, Hooked, HookedCall};
 
 use crate::compaction_filters::Rule;
@@ -330,15 +331,17 @@ fn number_in(value: &[u8]) -> u64 {
     text.trim_end_matches('.').parse().expect("a number")
 }
 
-/// While a thread writes, and compactions drop what it writes, others look keys up (a value that was
-/// gone does not come back, and no older one does), and read snapshots and transactions twice.
+/// While a thread writes, and compactions drop what it writes, others look keys up (a value that
+/// was gone does not come back, and no older one does), and read snapshots and transactions twice.
 #[test]
 fn threads_read_the_same_twice_and_nothing_comes_back() -> Result<()> {
     const KEYS: u64 = 2000;
     const WRITES: u64 = 40_000;
     for (seed, filter) in [(1, "blocked:bits=10"), (2, "chucky:bits=12")] {
         let env: Arc<dyn Env> = MemoryEnv::new(seed);
-        let advanced = AdvancedOptions::new().env(env).policy("leveling:T=3").filter(filter).memtable_bytes(20_000);
+        let pause = |us: u64| env.wait(&Event::new(), Some(env.now() + Duration::from_micros(us)), &mut || false);
+        let advanced =
+            AdvancedOptions::new().env(env.clone()).policy("leveling:T=3").filter(filter).memtable_bytes(20_000);
         let advanced = advanced.table_bytes(8000).block_bytes(800).cache_bytes(4000);
         let options = Options::new().threads(2).advanced(advanced);
         let db = options.compaction_filter(Arc::new(Rule::ByValue)).open("/db")?;
@@ -375,11 +378,11 @@ fn threads_read_the_same_twice_and_nothing_comes_back() -> Result<()> {
                     keys.iter().map(one).collect()
                 };
                 let first = read()?;
-                std::thread::sleep(std::time::Duration::from_micros(random.below(800)));
+                pause(random.below(800));
                 assert_eq!(read()?, first, "{keys:?}");
                 drop((snapshot, transaction));
                 met.snapshots.fetch_add(1, Ordering::Relaxed);
-                std::thread::sleep(std::time::Duration::from_micros(random.below(4000)));
+                pause(random.below(4000));
             }
             Ok(())
         };
@@ -441,8 +444,8 @@ fn what_a_filter_fails_for_is_kept() -> Result<()> {
         _ => Ok(FilterDecision::Drop),
     });
     let heard = events.clone();
-    let listener = move |event: &Event| {
-        if let Event::CompactionFilterFailed { failures, what } = event {
+    let listener = move |event: &tamarack::Event| {
+        if let tamarack::Event::CompactionFilterFailed { failures, what } = event {
             heard.lock().push((*failures, what.clone()));
         }
     };
