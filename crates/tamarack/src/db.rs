@@ -395,7 +395,9 @@ impl Db {
     }
 
     /// Returns a snapshot: the database as of now, until it is dropped. It pins space: entries that
-    /// are overwritten or deleted later are kept as long as a snapshot sees them.
+    /// are overwritten or deleted later are kept as long as a snapshot sees them. In a database
+    /// with a compaction filter it may wait for a few milliseconds; see
+    /// [`crate::CompactionFilter`].
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::now(&self.engine.tree)
     }

@@ -124,6 +124,14 @@ pub enum Event {
         /// Time until the next attempt.
         again_in: Duration,
     },
+    /// A compaction filter has failed for entries of a compaction's output, which are kept. Posted
+    /// once for each output table; see [`crate::CompactionFilter::filter`].
+    CompactionFilterFailed {
+        /// Number of these entries.
+        failures: u64,
+        /// The first failure, with the name of the filter and the key.
+        what: String,
+    },
     /// A flush or a compaction succeeded after failures.
     BackgroundRecovered {
         /// "flush" or "compaction".

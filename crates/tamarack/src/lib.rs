@@ -92,6 +92,7 @@
 //! | `events` | events, delivered to a listener |
 //! | `step`, `stats` | names of the steps that change storage; statistics |
 //! | `operator` | [`MergeOperator`]: merge operators, and ready-made ones ([`operators`]) |
+//! | `compaction_filter` | [`CompactionFilter`]: what compactions may drop and change |
 //! | `memory`, `entry`, `error` | the account of memory; entries; the error type |
 //! | `internals` | parts of the engine for tests and tools, behind a feature |
 //! | `measure` | for benchmarks, behind a feature: times of a lookup's parts |
@@ -117,6 +118,7 @@ mod calibration;
 mod checkpoint;
 mod collect;
 mod compaction;
+mod compaction_filter;
 mod controller;
 mod cuckoo;
 mod database;
@@ -195,6 +197,7 @@ mod write;
 pub use calibrate::Calibration;
 pub use checkpoint::CheckpointReport;
 pub use compaction::ReshapeEstimate;
+pub use compaction_filter::{CompactionFilter, FilterDecision, FilterEntry, FilterFailure};
 pub use db::{CompactionPause, Db};
 pub use engine::RecoveryReport;
 pub use error::{Error, ErrorKind, Result};

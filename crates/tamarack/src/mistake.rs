@@ -102,6 +102,14 @@ pub enum Mistake {
     RangeDeleteHidesYounger,
     /// A cached entry that a range delete hides answers.
     CachedThroughRangeDelete,
+    /// An entry that a compaction filter drops leaves no tombstone, though an older one may exist.
+    FilterDropsTombstone,
+    /// A compaction filter is shown what a snapshot reads, and its decisions take effect.
+    FilterUnderSnapshot,
+    /// What a compaction filter has decided takes effect although a snapshot has begun since.
+    FilterBesideSnapshot,
+    /// A cached entry outlives that a compaction filter has dropped or changed it.
+    CachedThroughFilter,
     /// The controller chooses designs at random, and all the time. No answer may depend on it.
     DesignsAtRandom,
 }

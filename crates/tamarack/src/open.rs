@@ -398,6 +398,7 @@ fn assemble(dir: &Path, options: &Resolved, parts: RecoveredParts) -> Result<Eng
         compression: options.compression,
         digests: options.keeps_digests(),
         merging,
+        compaction_filter: options.compaction_filter.clone(),
     };
     let output_context =
         Arc::new(OutputContext::new(output, env.clone(), manifest.clone(), tables.clone(), reserve.clone()));

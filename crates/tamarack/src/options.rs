@@ -22,6 +22,7 @@ use tamarack_model::bound::{SPACE_BOUND_MIN, SpaceBound};
 use tamarack_model::filter::{FilterChoice, FilterError};
 use tamarack_model::policy::{self, Policy};
 
+use crate::compaction_filter::{CompactionFilter, RegisteredFilter};
 use crate::error::{Error, Result};
 use crate::events::Listener;
 use crate::format::block::Compression;
@@ -193,6 +194,12 @@ options! {
         /// none, a database with operands opens, and reads of keys that have some fail
         /// ([`crate::Error::Merge`]).
         merge_operator(operator: Arc<dyn MergeOperator>) -> Unshown<Arc<dyn MergeOperator>>, default "the recorded one, if it is ready-made; else none", range "any operator with a name of 1 to 255 bytes";
+
+        /// Compaction filter: what compactions drop or change of the entries that they write, such
+        /// as entries that have expired. [`CompactionFilter`] says which entries it is shown, and
+        /// when its decisions take effect. Nothing on storage depends on it: a database opens with
+        /// another filter, or without one.
+        compaction_filter(filter: Arc<dyn CompactionFilter>) -> Unshown<Arc<dyn CompactionFilter>>, default "none", range "any filter";
 
         /// Overrides of derived settings.
         advanced(advanced: AdvancedOptions) -> AdvancedOptions, default "nothing overridden", range "see [`AdvancedOptions`]";
@@ -469,6 +476,10 @@ impl Options {
             index_bytes: advanced.index_bytes,
             reserve_bytes: advanced.reserve_bytes,
             listener: self.listener.clone().map(|Unshown(listener)| listener),
+            compaction_filter: self.compaction_filter.clone().map(|Unshown(filter)| {
+                let value_bytes_max = (memory_bytes / 8).min(VALUE_BYTES_MAX);
+                RegisteredFilter::new(filter, value_bytes_max)
+            }),
             merge_operator: operator(self.merge_operator.clone().map(|Unshown(operator)| operator))?,
             tail: if advanced.strict_recovery.unwrap_or(false) { Tail::Strict } else { Tail::MayBeTorn },
         })
@@ -576,6 +587,7 @@ pub(crate) struct Resolved {
     pub(crate) reserve_bytes: Option<u64>,
     pub(crate) listener: Option<Arc<dyn Listener>>,
     pub(crate) merge_operator: Option<RegisteredOperator>,
+    pub(crate) compaction_filter: Option<RegisteredFilter>,
     pub(crate) tail: Tail,
 }
 
@@ -637,8 +649,17 @@ mod tests {
             assert!(row(name).default.contains(holds), "{name}: {} instead of {holds}", row(name).default);
         }
         // No single value.
-        let others =
-            ["threads", "advanced", "env", "cache_bytes", "index_bytes", "listener", "merge_operator", "reserve_bytes"];
+        let others = [
+            "threads",
+            "advanced",
+            "env",
+            "cache_bytes",
+            "index_bytes",
+            "listener",
+            "merge_operator",
+            "compaction_filter",
+            "reserve_bytes",
+        ];
         for row in Options::TABLE.iter().chain(AdvancedOptions::TABLE) {
             let looked_at = holds.iter().any(|(name, _)| *name == row.name) || others.contains(&row.name);
             assert!(looked_at, "cover the default of `{}` in this test", row.name);

@@ -2,8 +2,9 @@
 //!
 //! A lookup's digest is made with its `Query`, by whoever takes the key from a user; below, queries
 //! are handed down. Besides, tables compute digests of their own keys, to build filters and to
-//! check them, memtables of the entries inserted, flushes to find what is cached of their keys, and
-//! what measures hashing hashes. Nothing else in the engine has a reason to hash a key.
+//! check them, memtables of the entries inserted, flushes to find what is cached of their keys,
+//! compactions of the keys that a compaction filter drops or changes, and what measures hashing
+//! hashes. Nothing else in the engine has a reason to hash a key.
 
 use crate::rust;
 use crate::tree;
@@ -23,6 +24,7 @@ const MAKERS: &[(&str, &[&str])] = &[
             "entry.rs",
             "measure/on.rs",
             "memtable/filter.rs",
+            "merge/filter_pass.rs",
             "table/filter.rs",
             "table/verify.rs",
         ],

@@ -115,6 +115,7 @@ const LAYERS: &[Layer] = &[
             "memory",
             "admission",
             "operator",
+            "compaction_filter",
             "entry",
             "error",
             "measure",

@@ -452,7 +452,8 @@ mod tests {
         );
         assert_eq!(
             names(&shown["since_opening"]),
-            "commit_groups compaction_bytes compaction_failures compactions deadlocks entries_written \
+            "commit_groups compaction_bytes compaction_failures compaction_filter_changed \
+             compaction_filter_dropped compaction_filter_failures compactions deadlocks entries_written \
              filter_rebuild_bytes_read filters_dropped filters_loaded filters_rebuilt flush_bytes \
              flush_failures flushed_raw_bytes flushes ingest_bytes ingested_raw_bytes ingests lock_timeouts \
              lock_waits moves raw_bytes_written reshapes transaction_conflicts transactions_committed \

@@ -65,6 +65,9 @@ pub enum Rank {
     FilterRebuild,
     /// The filter that was chosen for new tables and existing ones.
     FilterChoice,
+    /// The beginning of snapshots, while the output of a compaction becomes visible in which a
+    /// compaction filter has dropped or changed entries.
+    SnapshotGate,
     /// The decisions that are recorded with the design.
     DesignHistory,
     /// The last decisions since opening about the design.

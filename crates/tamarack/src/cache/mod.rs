@@ -26,9 +26,9 @@
 //! key is the one that is looked up (two keys may have one digest), and its sequence was visible
 //! before the lookup pinned its state (a snapshot may be older). Otherwise the tables are searched.
 //!
-//! Compactions change neither the youngest version of a key nor what a reader sees of it, so hot
-//! entries stay in the cache while their tables are rewritten. Flushes and ingests add younger
-//! versions:
+//! Compactions without a filter change neither the youngest version of a key nor what a reader sees
+//! of it, so hot entries stay in the cache while their tables are rewritten. Flushes and ingests
+//! add younger versions:
 //!
 //! ```text
 //! flush       flush_begins(last) ─► renew(entry) for each of its keys ─► new version of the tree
@@ -50,6 +50,11 @@
 //!   ([`BlockCache::forget`]).
 //! * An ingest would have to renew each of its keys. It voids all entries instead: those found by
 //!   lookups below its sequence do not answer any more ([`BlockCache::ingest_begins`]).
+//! * A compaction filter drops the youngest version of a key, or changes it. The entries of such
+//!   keys are forgotten before the output becomes visible, and from then on nothing is admitted
+//!   from lookups that may have pinned a state before it: those that have not seen a sequence which
+//!   was not visible yet when it was ([`BlockCache::filter_begins`]). So the next write lets
+//!   lookups cache entries again; until then, they cache blocks.
 //!
 //! Tombstones are entries like others. An absence answers for lookups that are at least as young as
 //! the one that found it: a compaction may since have dropped versions that older ones see.
@@ -170,7 +175,8 @@ pub struct BlockCache {
     /// Raw bytes of the tables in use.
     data_bytes: AtomicU64,
     /// The greatest sequence of all flushes and ingests that have begun: younger lookups see what
-    /// those add. Changes under the lock of the queues.
+    /// those add. While a compaction filter takes effect, nobody has seen so much. Changes under
+    /// the lock of the queues.
     begun: AtomicU64,
     /// The sequence of the last ingest that has begun.
     ingested: AtomicU64,
@@ -187,6 +193,24 @@ struct EvictionOrder {
     gone: u64,
     /// True from when the worker that gets huge pages is woken until it finds too few regions.
     collapses: bool,
+    /// What `begun` is once no compaction filter takes effect, and how many do.
+    begun: u64,
+    filters: usize,
+}
+
+/// While this exists, no lookup caches an entry. See [`BlockCache::filter_begins`].
+#[must_use = "lookups cache entries when it has ended"]
+pub struct FilterEffect<'a>(&'a BlockCache);
+
+impl FilterEffect<'_> {
+    /// What the filter has done is visible, or never will be; so is everything up to `visible`.
+    /// Lookups that see more than that have pinned their states since.
+    pub fn ends(self, visible: Sequence) {
+        let mut order = self.0.order.lock();
+        order.begun = order.begun.max(visible.0.saturating_add(1));
+        order.filters -= 1;
+        self.0.publish_begun(&order);
+    }
 }
 
 impl EvictionOrder {
@@ -243,6 +267,8 @@ impl BlockCache {
                     regions: Regions::default(),
                     gone: 0,
                     collapses: false,
+                    begun: 0,
+                    filters: 0,
                 },
             ),
             collapsing: OnceLock::new(),
@@ -294,8 +320,39 @@ impl BlockCache {
 
     /// Notes that the flush of a memtable begins whose greatest sequence is `last`.
     pub fn flush_begins(&self, last: Sequence) {
-        let _order = self.order.lock();
-        self.begun.fetch_max(last.0, Ordering::Relaxed);
+        let mut order = self.order.lock();
+        order.begun = order.begun.max(last.0);
+        self.publish_begun(&order);
+    }
+
+    fn publish_begun(&self, order: &EvictionOrder) {
+        let begun = if order.filters > 0 { u64::MAX } else { order.begun };
+        self.begun.store(begun, Ordering::Relaxed);
+    }
+
+    /// Notes that a compaction filter is about to take effect on the keys with these digests:
+    /// forgets their entries. No lookup caches an entry until [`FilterEffect::ends`] is called.
+    pub fn filter_begins(&self, keys: &[Digest]) -> FilterEffect<'_> {
+        let mut order = self.order.lock();
+        order.filters += 1;
+        self.publish_begun(&order);
+        drop(order);
+        let is_forgotten = self.has_entries() && !mistake::is_planted(Mistake::CachedThroughFilter);
+        for name in keys.iter().filter(|_| is_forgotten).map(|key| entry_name(*key)) {
+            self.forget_name(name);
+        }
+        FilterEffect(self)
+    }
+
+    /// Forgets the entry of this name, if it is there.
+    fn forget_name(&self, name: u64) {
+        if self.entries.has(name) {
+            let order = self.order.lock();
+            // It may have been evicted. One that has taken its place is younger, and is lost.
+            if self.entries.has(name) {
+                self.put_entry(order, CachedEntry::unknown(name));
+            }
+        }
     }
 
     /// Notes that an ingest of entries with the sequence `through` is about to become part of the
@@ -344,13 +401,7 @@ impl BlockCache {
         }
         let tombstones = RangeTombstones::of(deletes);
         let is_hidden = |entry: ReadEntry<'_>| tombstones.floor(entry.key(), Sequence::MAX) > entry.sequence();
-        for name in self.entries.names_of(is_hidden) {
-            let order = self.order.lock();
-            // It may have been evicted. One that has taken its place is younger, and is lost.
-            if self.entries.has(name) {
-                self.put_entry(order, CachedEntry::unknown(name));
-            }
-        }
+        self.entries.names_of(is_hidden).into_iter().for_each(|name| self.forget_name(name));
     }
 
     /// Counts a search of a scan for a data block, and whether it was cached. Scans with different

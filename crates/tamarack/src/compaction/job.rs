@@ -23,6 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tamarack_env::Env;
+use tamarack_filter::Digest;
 use tamarack_model::agenda::RequestId;
 use tamarack_model::planner::Cause;
 use tamarack_model::tables::PART_TABLES;
@@ -38,9 +39,11 @@ use crate::error::Result;
 use crate::format::edit::{Key, KeyRange, RunId, SliceSpec};
 use crate::format::key_range::key_after;
 use crate::format::meta::TableMeta;
-use crate::memory::Account;
+use crate::memory::{Account, MemoryPart};
 use crate::memtable::Memtable;
-use crate::merge::{Fold, FoldBounds, MergedSource, Piece, Retain, Source, Span, split};
+use crate::merge::{
+    FilterBounds, FilterOutcome, FilterPass, Fold, FoldBounds, MergedSource, Piece, Retain, Source, Span, split,
+};
 use crate::mistake::{self, Mistake};
 use crate::range_tombstones::RangeTombstones;
 use crate::table::{FilterSettings, Pieces, ReadPolicy, ScanVolume};
@@ -76,6 +79,10 @@ const GROUP_BYTES_MAX: u64 = 16 << 20;
 /// many bytes, as the longest that may be written.
 const VALUE_SHARE: u64 = 8;
 const VALUE_BYTES_MAX: u64 = 1 << 30;
+
+/// Entries that a compaction filter may drop or change until the next handover, at most: 1 MiB of
+/// digests. With a small memory budget, fewer.
+const FILTERED_MAX: usize = 128 << 10;
 
 /// A decision of the agenda in progress.
 #[derive(Debug)]
@@ -144,6 +151,9 @@ pub(super) struct JobPart {
     pub(super) has_begun: bool,
     /// Bytes of the tables that it installed.
     pub(super) written: u64,
+    /// True if the compaction filter is not asked until the next handover: what it decided was
+    /// void.
+    is_unfiltered: bool,
     open: Option<OpenPart>,
     /// What the cursors had read ahead at the last handover.
     read_ahead: Vec<(RunId, Pieces)>,
@@ -155,6 +165,8 @@ struct OpenPart {
     entries: MergedSource<MemtableOrRun>,
     retain: Retain,
     fold: Fold,
+    /// If there is a compaction filter.
+    pass: Option<FilterPass>,
     /// The range tombstones that hide some of the entries, or none of them.
     deleted: RangeTombstones,
     /// The sequences that must stay readable, ascending.
@@ -304,24 +316,32 @@ fn step(entries: &mut MergedSource<MemtableOrRun>) -> Result<()> {
 /// Ends the group of merge operands, if there is one: all entries of its key have been taken.
 fn end_group(
     fold: &mut Fold,
-    lists: &mut Option<KeyLists>,
-    output: &mut CompactionOutput,
+    writer: &mut MergedWriter<'_>,
     may_exist_in_older: &impl Fn(&[u8]) -> bool,
 ) -> Result<()> {
     let Some((key, input)) = fold.group() else { return Ok(()) };
     let older_may_exist = may_exist_in_older(key);
-    fold.end_key(|| older_may_exist, &mut |entry| write_merged(lists, output, input, entry))
+    fold.end_key(|| older_may_exist, &mut |entry| writer.write(input, entry, || older_may_exist))
 }
 
-/// Writes what the operands of a key have become; `input` has some of them.
-fn write_merged(
-    lists: &mut Option<KeyLists>,
-    output: &mut CompactionOutput,
-    input: usize,
-    entry: Entry<'_>,
-) -> Result<()> {
-    lists.iter_mut().for_each(|lists| lists.note(input, entry.key, true));
-    output.add(entry)
+/// Writes what the operands of a key have become.
+struct MergedWriter<'a> {
+    lists: &'a mut Option<KeyLists>,
+    pass: &'a mut Option<FilterPass>,
+    output: &'a mut CompactionOutput,
+}
+
+impl MergedWriter<'_> {
+    /// Writes an entry that was merged; `input` has some of its operands.
+    fn write(&mut self, input: usize, entry: Entry<'_>, older_may_exist: impl FnOnce() -> bool) -> Result<()> {
+        let written = match self.pass {
+            Some(pass) => pass.apply(entry, older_may_exist),
+            None => Some(entry),
+        };
+        let Some(entry) = written else { return Ok(()) };
+        self.lists.iter_mut().for_each(|lists| lists.note(input, entry.key, true));
+        self.output.add(entry)
+    }
 }
 
 /// Returns the span of a memtable's keys; `None` if it is empty.
@@ -344,8 +364,21 @@ impl JobPart {
         table_bytes: u64,
         filter: Option<FilterSettings>,
     ) -> Self {
-        let (copied, again, has_begun, written, open, read_ahead) = (0, 0, false, 0, None, Vec::new());
-        Self { job, task, range, moved, table_bytes, filter, copied, again, has_begun, written, open, read_ahead }
+        Self {
+            job,
+            task,
+            range,
+            moved,
+            table_bytes,
+            filter,
+            copied: 0,
+            again: 0,
+            has_begun: false,
+            written: 0,
+            is_unfiltered: false,
+            open: None,
+            read_ahead: Vec::new(),
+        }
     }
 
     /// Copies for a few milliseconds, until a table or the lists of keys are full, or to the end of
@@ -378,12 +411,18 @@ impl JobPart {
         let may_exist_in_older = |key: &[u8]| older.iter().any(|run| run.table_of(key).is_some());
         while let Some(entry) = open.entries.entry().filter(is_within) {
             if open.fold.group().is_some_and(|(key, _)| key != entry.key) {
-                end_group(&mut open.fold, &mut open.lists, &mut open.output, &may_exist_in_older)?;
+                end_group(
+                    &mut open.fold,
+                    &mut MergedWriter { lists: &mut open.lists, pass: &mut open.pass, output: &mut open.output },
+                    &may_exist_in_older,
+                )?;
             }
             let is_small = || open.output.open_bytes().is_some_and(|bytes| bytes < self.table_bytes / WHOLE_SHARE);
             let has_full_lists =
                 || open.lists.as_ref().is_some_and(|lists| lists.are_full_before(entry.key, is_small()));
-            let is_full = || open.output.is_full_before(entry.key) || can_hand_over && has_full_lists();
+            let has_full_pass = || open.pass.as_ref().is_some_and(|pass| pass.is_full_before(entry.key));
+            let must_hand_over = || has_full_lists() || has_full_pass();
+            let is_full = || open.output.is_full_before(entry.key) || can_hand_over && must_hand_over();
             // A group of operands is of this key, and not in the output yet.
             if open.fold.is_empty() && is_full() {
                 if can_hand_over {
@@ -408,24 +447,34 @@ impl JobPart {
             let older_may_exist = || may_exist_in_older(entry.key);
             let is_kept = open.retain.keep(&entry, older_may_exist);
             let is_written = is_kept && open.fold.passes(&entry);
+            let written = match &mut open.pass {
+                Some(pass) if is_written => pass.apply(entry, older_may_exist),
+                _ => is_written.then_some(entry),
+            };
             if let Some(lists) = &mut open.lists {
                 let input = open.entries.source().expect("the cursor is at an entry");
-                lists.note(input, entry.key, is_written);
+                lists.note(input, entry.key, written.is_some());
             }
             if let Some(last) = open.flushes_through.filter(|_| open.retain.is_first()) {
                 let is_hot = open.entries.current().is_some_and(MemtableOrRun::was_looked_up);
                 context.cache().renew(&entry, is_hot, last);
             }
-            if is_written {
-                open.output.add(entry)?;
+            if let Some(written) = written {
+                open.output.add(written)?;
             } else if !open.fold.passes(&entry) {
                 let input = open.entries.source().expect("the cursor is at an entry");
-                let mut emit = |entry: Entry<'_>| write_merged(&mut open.lists, &mut open.output, input, entry);
+                let mut writer =
+                    MergedWriter { lists: &mut open.lists, pass: &mut open.pass, output: &mut open.output };
+                let mut emit = |merged: Entry<'_>| writer.write(input, merged, older_may_exist);
                 open.fold.take(entry, is_kept, input, older_may_exist, &mut emit)?;
             }
             step(&mut open.entries)?;
         }
-        end_group(&mut open.fold, &mut open.lists, &mut open.output, &may_exist_in_older)?;
+        end_group(
+            &mut open.fold,
+            &mut MergedWriter { lists: &mut open.lists, pass: &mut open.pass, output: &mut open.output },
+            &may_exist_in_older,
+        )?;
         Ok(Copied { reached: Reached::End, bytes: copied })
     }
 
@@ -484,12 +533,49 @@ impl JobPart {
         };
         let fold = Fold::new(context.merging(), readable.clone(), bounds);
         let retain = Retain::new(readable.clone());
+        let pass = self.filter_pass(database, tree, context, &readable);
         if !deleted.is_empty() {
             // All range deletes up to there are among those, or were applied before.
             let known = flushes_through.unwrap_or(tree.flushed_through());
             output.set_range_deletes_applied(readable[0].min(known));
         }
-        Ok(OpenPart { entries, retain, fold, deleted, readable, output, lists, flushes_through })
+        Ok(OpenPart { entries, retain, fold, pass, deleted, readable, output, lists, flushes_through })
+    }
+
+    /// Makes what shows entries to the compaction filter, if there is one. Flushes show none.
+    fn filter_pass(
+        &self,
+        database: &Database,
+        tree: &TreeVersion,
+        context: &OutputContext,
+        readable: &[Sequence],
+    ) -> Option<FilterPass> {
+        let filter = context.compaction_filter()?;
+        if self.is_unfiltered || matches!(self.task, Task::Flush { .. }) {
+            return None;
+        }
+        let digests_max = context.account().building_bytes_max() as usize / 8 / size_of::<Digest>();
+        let bounds = FilterBounds {
+            level: self.task.target(tree),
+            oldest_readable: readable[0],
+            visible: *readable.last().expect("the visible sequence is readable"),
+            youngest_snapshot: database.sequences.youngest_snapshot(),
+            entries_max: digests_max.min(FILTERED_MAX),
+        };
+        let charge = context.account().charge(MemoryPart::Compactions, 0);
+        Some(FilterPass::new(filter.clone(), bounds, charge))
+    }
+
+    /// Takes what the compaction filter has done since the last handover, if there is one.
+    pub(super) fn take_filtered(&mut self) -> Option<FilterOutcome> {
+        self.open.as_mut()?.pass.as_mut().map(FilterPass::take_outcome)
+    }
+
+    /// Gives up what was copied since the last handover, because what the compaction filter has
+    /// decided is void. It is copied again without it.
+    pub(super) fn restart_unfiltered(&mut self) {
+        self.is_unfiltered = true;
+        self.restart();
     }
 
     /// The sequences for which it has kept entries.
@@ -497,8 +583,8 @@ impl JobPart {
         self.open.as_ref().map_or(Vec::new(), |open| open.readable.clone())
     }
 
-    /// Gives up what was copied since the last handover: it began with another filter over the
-    /// whole tree.
+    /// Gives up what was copied since the last handover, for instance because it began with another
+    /// filter over the whole tree.
     pub(super) fn restart(&mut self) {
         self.read_ahead.clear();
         self.again += std::mem::take(&mut self.copied);
@@ -535,7 +621,7 @@ impl JobPart {
     /// unless flushes and compactions take much memory.
     pub(super) fn go_on_at(&mut self, border: Key, account: &Account) {
         self.range.from = Some(border);
-        self.copied = 0;
+        (self.copied, self.is_unfiltered) = (0, false);
         let sources = self.open.take().map_or(Vec::new(), |open| open.entries.into_sources());
         self.read_ahead.clear();
         if !account.blocks_of_compactions_are_many(0) {

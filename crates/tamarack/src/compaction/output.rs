@@ -12,6 +12,7 @@ use tamarack_env::Env;
 use tamarack_env::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::cache::BlockCache;
+use crate::compaction_filter::RegisteredFilter;
 use crate::entry::{Entry, Sequence};
 use crate::error::{Error, Result};
 use crate::format::block::Compression;
@@ -41,6 +42,8 @@ pub struct OutputSettings {
     pub digests: bool,
     /// The merge operator of the tree.
     pub merging: Arc<Merging>,
+    /// The compaction filter, if there is one.
+    pub compaction_filter: Option<RegisteredFilter>,
 }
 
 /// Context that all outputs share: settings, environment, table numbers, memory account.
@@ -134,6 +137,11 @@ impl OutputContext {
     /// Queries the free disk space, and returns true if it is low, or would be with `bytes` less.
     pub fn is_space_low(&self, bytes: u64) -> bool {
         !self.reserve.spares(bytes) || self.reserve.is_low()
+    }
+
+    /// The compaction filter, if there is one.
+    pub fn compaction_filter(&self) -> Option<&RegisteredFilter> {
+        self.settings.compaction_filter.as_ref()
     }
 
     /// The merge operator of the tree.

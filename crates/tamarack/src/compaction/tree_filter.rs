@@ -88,7 +88,7 @@ struct Gate {
 }
 
 /// A change of the filter, until its edit is installed or fails. Nothing else changes it meanwhile.
-#[must_use = "a unit ends with `published` or `failed`"]
+#[must_use = "a unit ends with `published`, `failed` or `withdrawn`"]
 pub(super) struct Unit<'a> {
     filter: &'a TreeFilter,
     _gate: MutexGuard<'a, Gate>,
@@ -593,6 +593,11 @@ impl Unit<'_> {
             self.filter.tree.level_ids(|ids| ids.iter_mut().for_each(|ids| ids.leftovers += u64::from(is_left)));
             return;
         }
+        self.withdrawn();
+    }
+
+    /// There will be no edit: takes back what was inserted.
+    pub(super) fn withdrawn(self) {
         self.filter.partitions.change(&taken_back(&self.changes.inserts));
         let tree = self.filter.tree.pin();
         self.filter.tree.level_ids(|ids| {

@@ -34,7 +34,7 @@ mod health;
 mod sequences;
 
 pub use health::{Activity, Health};
-pub use sequences::{Registration, Sequences};
+pub use sequences::{ClosedGate, Registration, Sequences};
 
 /// The parts of an open database that do not belong to one tree.
 pub struct Database {

@@ -13,13 +13,22 @@
 //!   do all entries above it. So younger snapshots are left out, also where they are found: of the
 //!   entries between two of them, only what these see would stay, but a third one may have come
 //!   to a list that was read before.
+//!
+//! # Compaction filters
+//!
+//! What a compaction filter drops or changes must not be read by a snapshot, neither before nor
+//! after. So while the output of such a compaction becomes visible, no snapshot begins
+//! ([`Sequences::keep_snapshots_out`]): the gate is marked as closed, then each list is searched
+//! under its lock. A snapshot looks at the mark under the lock of its list. If it comes there
+//! before the search, it is found; if after, it sees the mark and waits.
 
 use std::collections::BTreeMap;
 
-use tamarack_env::sync::atomic::{AtomicU64, Ordering};
-use tamarack_env::sync::{Mutex, Rank};
+use tamarack_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use tamarack_env::sync::{Mutex, MutexGuard, Rank};
 
 use crate::entry::Sequence;
+use crate::mistake::{self, Mistake};
 use crate::stats::THREAD_SLOTS;
 
 /// The visible sequence and the registered snapshots.
@@ -27,6 +36,25 @@ use crate::stats::THREAD_SLOTS;
 pub struct Sequences {
     sequence: AtomicU64,
     lists: [List; THREAD_SLOTS],
+    /// True while no snapshot may begin; changes under the lock of `gate`.
+    is_closed: AtomicBool,
+    /// Held while no snapshot may begin.
+    gate: Mutex<()>,
+}
+
+/// While this exists, no snapshot begins. See [`Sequences::keep_snapshots_out`].
+#[derive(Debug)]
+#[must_use = "snapshots begin when it is dropped"]
+pub struct ClosedGate<'a> {
+    sequences: &'a Sequences,
+    _gate: MutexGuard<'a, ()>,
+}
+
+/// Opens the gate, before its lock is released.
+impl Drop for ClosedGate<'_> {
+    fn drop(&mut self) {
+        self.sequences.is_closed.store(false, Ordering::SeqCst);
+    }
 }
 
 /// The number of snapshots of each sequence. On cache lines of its own.
@@ -47,7 +75,12 @@ impl Sequences {
     /// Creates the state in which everything up to `sequence` is visible.
     pub fn new(sequence: Sequence) -> Self {
         let list = |_| List(Mutex::new(Rank::Snapshots, BTreeMap::new()));
-        Self { sequence: AtomicU64::new(sequence.0), lists: std::array::from_fn(list) }
+        Self {
+            sequence: AtomicU64::new(sequence.0),
+            lists: std::array::from_fn(list),
+            is_closed: AtomicBool::new(false),
+            gate: Mutex::new(Rank::SnapshotGate, ()),
+        }
     }
 
     /// Returns the youngest sequence that readers see. A reader pins the state before it calls
@@ -66,10 +99,38 @@ impl Sequences {
     /// Registers a snapshot of the visible sequence, in the list of the thread's slot
     /// ([`LookupCounters::thread_slot`](crate::stats::LookupCounters::thread_slot)).
     pub fn acquire(&self, slot: usize) -> Registration {
-        let mut list = self.lists[slot].0.lock();
-        let sequence = self.visible();
-        *list.entry(sequence).or_insert(0) += 1;
-        Registration { sequence, slot }
+        loop {
+            let mut list = self.lists[slot].0.lock();
+            if !self.is_closed.load(Ordering::Relaxed) {
+                let sequence = self.visible();
+                *list.entry(sequence).or_insert(0) += 1;
+                return Registration { sequence, slot };
+            }
+            drop(list);
+            self.wait_at_gate();
+        }
+    }
+
+    /// Blocks while no snapshot may begin.
+    #[cold]
+    fn wait_at_gate(&self) {
+        drop(self.gate.lock());
+    }
+
+    /// Lets no snapshot begin until the result is dropped. `None` if there is a snapshot that can
+    /// read an entry of this sequence: it has begun.
+    pub fn keep_snapshots_out(&self, sequence: Sequence) -> Option<ClosedGate<'_>> {
+        let gate = self.gate.lock();
+        self.is_closed.store(true, Ordering::SeqCst);
+        let closed = ClosedGate { sequences: self, _gate: gate };
+        let is_read = self.youngest_snapshot().is_some_and(|youngest| youngest >= sequence);
+        let are_overlooked = mistake::is_planted(Mistake::FilterBesideSnapshot);
+        (!is_read || are_overlooked || mistake::is_planted(Mistake::FilterUnderSnapshot)).then_some(closed)
+    }
+
+    /// Returns the sequence of the youngest snapshot, if there is one.
+    pub fn youngest_snapshot(&self) -> Option<Sequence> {
+        self.lists.iter().filter_map(|list| list.0.lock().keys().next_back().copied()).max()
     }
 
     /// Registers another snapshot of a registered sequence.
@@ -114,6 +175,32 @@ impl Sequences {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// No snapshot begins while the gate is closed, and the gate does not close beside one that can
+    /// read the entry. Another thread, whose snapshot comes to a closed gate, waits.
+    #[test]
+    fn no_snapshot_begins_while_the_gate_is_closed() {
+        let sequences = Sequences::new(Sequence(5));
+        let old = sequences.acquire(3);
+        sequences.advance(Sequence(9));
+        assert!(sequences.keep_snapshots_out(Sequence(5)).is_none(), "the snapshot reads it");
+        assert_eq!(sequences.youngest_snapshot(), Some(Sequence(5)));
+        let closed = sequences.keep_snapshots_out(Sequence(6)).expect("the snapshot is older");
+        std::thread::scope(|scope| {
+            let other = scope.spawn(|| sequences.acquire(7));
+            for _ in 0..1000 {
+                assert_eq!(sequences.youngest_snapshot(), Some(Sequence(5)), "it has begun");
+                std::thread::yield_now();
+            }
+            drop(closed);
+            let other = other.join().expect("it begins when the gate is open");
+            assert_eq!(sequences.youngest_snapshot(), Some(Sequence(9)));
+            sequences.release(&other);
+        });
+        sequences.release(&old);
+        assert!(sequences.keep_snapshots_out(Sequence(1)).is_some(), "nobody is left");
+        assert_eq!(sequences.acquire(0).sequence, Sequence(9), "the gate is open again");
+    }
 
     #[test]
     fn snapshots_and_the_visible_sequence_stay_readable() {

@@ -128,7 +128,8 @@ impl Maker<'_> {
     /// Combines slices of tables. Entries that they share are written once. A flush or compaction
     /// that merges operands into a value gives it the sequence of the youngest operand, so an
     /// operand and a put or delete can share one as well: then the operand, and the older ones, are
-    /// in the value, which is written.
+    /// in the value, which is written. What a compaction filter has dropped or changed has the
+    /// sequence of what it was: either is written.
     fn merge(&mut self, sources: &[(Arc<TableMeta>, KeyRange)]) -> Result<Vec<(Arc<TableMeta>, KeyRange)>> {
         let mut cursors: Vec<(TableCursor, &KeyRange)> = Vec::new();
         for (meta, range) in sources {

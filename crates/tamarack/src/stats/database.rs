@@ -215,6 +215,17 @@ statistics! {
         /// Compactions that failed since opening.
         compaction_failures: u64, "compactions";
 
+        /// Entries that the compaction filter dropped since opening; see
+        /// [`crate::CompactionFilter`].
+        compaction_filter_dropped: u64, "entries";
+
+        /// Entries to which the compaction filter gave another value since opening.
+        compaction_filter_changed: u64, "entries";
+
+        /// Entries that were kept because the compaction filter failed for them, since opening. An
+        /// entry counts each time.
+        compaction_filter_failures: u64, "entries";
+
         /// Runs moved to another level since opening, without writing data.
         moves: u64, "runs";
 

@@ -23,6 +23,8 @@ pub(crate) struct Coverage {
     pub(crate) items_scanned: u64,
     /// Operands of a merge operator that were written.
     pub(crate) operands: u64,
+    /// Entries to which a compaction filter gave the value that they had.
+    pub(crate) filtered: u64,
     pub(crate) range_deletes: u64,
     pub(crate) ingests: u64,
     /// Ingests that were finished while another was open.
@@ -78,8 +80,9 @@ impl fmt::Debug for Coverage {
         let Self { operations, recoveries, recovered_less, recovered_more, interrupted, errors, stops, .. } = self;
         write!(f, "operations {operations}, recoveries {recoveries} ({recovered_less} of less, {recovered_more} of ")?;
         write!(f, "more), interrupted {interrupted}, errors {errors}, stops {stops}")?;
-        let Self { items_scanned, operands, range_deletes, ingests, ingests_beside, .. } = self;
+        let Self { items_scanned, operands, filtered, range_deletes, ingests, ingests_beside, .. } = self;
         write!(f, ", items scanned {items_scanned}, operands {operands}, range deletes {range_deletes}")?;
+        write!(f, ", entries filtered {filtered}")?;
         write!(f, ", ingests {ingests} ({ingests_beside} beside another)")?;
         let Self { flushes, compactions, moves, reshapes, .. } = self;
         write!(f, ", flushes {flushes}, compactions {compactions}, moves {moves}, reshapes {reshapes}")?;

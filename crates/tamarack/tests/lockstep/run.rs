@@ -370,6 +370,7 @@ impl<'a> LockstepRun<'a> {
         let coverage = &mut *self.coverage;
         coverage.flushes += stats.flushes;
         coverage.compactions += stats.compactions;
+        coverage.filtered += stats.compaction_filter_changed;
         coverage.moves += stats.moves;
         coverage.reshapes += stats.reshapes;
         let used = stats.levels.iter().filter(|level| !level.runs.is_empty()).count();

@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use tamarack::operators::Append;
 use tamarack::{
-    Batch, CompactionPause, Db, Error, Ingest, Options, RepairReport, Result, Scan, Snapshot, Stats, VerifyReport,
+    Batch, CompactionFilter, CompactionPause, Db, Error, FilterDecision, FilterEntry, FilterFailure, Ingest, Options,
+    RepairReport, Result, Scan, Snapshot, Stats, VerifyReport,
 };
 use tamarack_env::memory::MemoryEnv;
 use tamarack_env::os::{Batching, OsEnv, TempDir};
@@ -48,6 +49,29 @@ impl Items {
         }
     }
 }
+
+/// A compaction filter that gives some entries the value that they have: no answer may depend on
+/// it, though each such decision takes effect as others do.
+struct SameValue;
+
+impl CompactionFilter for SameValue {
+    fn name(&self) -> &str {
+        "lockstep.same-value"
+    }
+
+    fn filter(
+        &self,
+        entry: &FilterEntry<'_>,
+        value: &mut Vec<u8>,
+    ) -> std::result::Result<FilterDecision, FilterFailure> {
+        value.extend_from_slice(entry.value);
+        let is_even = entry.key.last().is_none_or(|last| last.is_multiple_of(2));
+        Ok(if is_even { FilterDecision::Change } else { FilterDecision::Keep })
+    }
+}
+
+/// One history in this many has databases with [`SameValue`].
+const FILTERED: u64 = 4;
 
 /// A machine, with its database while that is open.
 pub(crate) struct World {
@@ -226,7 +250,10 @@ impl World {
 
     fn options_of(&self, set: &OptionSet, was_closed: bool) -> Options {
         let options = set.options(self.place.env(), was_closed);
-        if self.has_operands { options.merge_operator(Arc::new(Append)) } else { options }
+        let options = if self.has_operands { options.merge_operator(Arc::new(Append)) } else { options };
+        // By the seed alone, so that histories are what they were.
+        let is_filtered = self.setup.seed % FILTERED == 3;
+        if is_filtered { options.compaction_filter(Arc::new(SameValue)) } else { options }
     }
 
     /// What a write of this level is promised.

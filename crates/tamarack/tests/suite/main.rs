@@ -16,6 +16,8 @@ mod causes;
 mod checkpoints;
 mod chucky;
 mod cold;
+mod compaction_filters;
+mod compaction_filters_directed;
 mod compactions;
 mod controller;
 mod corpus;

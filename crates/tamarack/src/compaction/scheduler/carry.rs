@@ -160,7 +160,12 @@ impl Scheduler {
                 let handed_over = self.hand_over(part, done, false);
                 drop(schedule);
                 match handed_over {
-                    Ok(edit) => unit.published(edit),
+                    Ok(Some(edit)) => unit.published(edit),
+                    Ok(None) => {
+                        unit.withdrawn();
+                        part.restart_unfiltered();
+                        return Ok(Advanced { bytes: copied.bytes, reached: Reached::Pause });
+                    }
                     Err(error) => {
                         unit.failed(&error);
                         return Err(error);
@@ -182,8 +187,10 @@ impl Scheduler {
     }
 
     /// Hands over `range`: its tables enter the output run, and all inputs are cut back, in one
-    /// edit. Returns the number of the edit.
-    fn hand_over(&self, part: &mut JobPart, range: KeyRange, ends: bool) -> Result<EditNumber> {
+    /// edit. Returns the number of the edit; `None`, and does nothing, if the decisions of the
+    /// compaction filter are void, because a snapshot has begun that can read what it has dropped
+    /// or changed.
+    fn hand_over(&self, part: &mut JobPart, range: KeyRange, ends: bool) -> Result<Option<EditNumber>> {
         let version = self.manifest.version();
         let (task, mut moved) = (part.task.clone(), part.moved.clone());
         if mistake::is_planted(Mistake::SliceLeftBehind) {
@@ -203,13 +210,18 @@ impl Scheduler {
             Task::Range { inputs } => edits::ranged(tree, &inputs, &range, tables),
             Task::Flush { .. } => panic!("a flush hands over nothing before it is installed"),
         };
-        let edit = self.install(changes)?.edit_number();
+        let filtered = part.take_filtered();
+        let Some(effect) = self.filter_effect(filtered.as_ref()) else { return Ok(None) };
+        let installed = self.install(changes);
+        self.end_filter_effect(effect);
+        let edit = installed?.edit_number();
+        self.note_filtered(filtered);
         let tables = part.output().map(CompactionOutput::installed).unwrap_or_default();
         let file_bytes = tables.iter().map(|table| table.file_bytes).sum();
         part.written += file_bytes;
         self.counters.compaction_bytes.add(file_bytes);
         self.counters.level_bytes.add(target, raw_bytes(&tables));
-        Ok(edit)
+        Ok(Some(edit))
     }
 
     /// Ends a part: installs its output in the tree, and ends its job if it was the last part.
@@ -239,7 +251,14 @@ impl Scheduler {
         let target = part.task.target(self.tree.of(&self.manifest.version()));
         let range = part.range.clone();
         let edit = match self.hand_over(&mut part, range, is_last) {
-            Ok(edit) => edit,
+            Ok(Some(edit)) => edit,
+            Ok(None) => {
+                unit.withdrawn();
+                part.restart_unfiltered();
+                let job = schedule.jobs.get(part.job);
+                job.left += std::mem::take(&mut part.again);
+                return job.put_back(part);
+            }
             Err(error) => {
                 unit.failed(&error);
                 return self.part_failed(&mut schedule, part, error);

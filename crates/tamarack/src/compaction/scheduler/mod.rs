@@ -48,6 +48,7 @@
 
 mod begin;
 mod carry;
+mod filtered;
 mod ingest;
 mod part_space;
 mod range_deletes;
