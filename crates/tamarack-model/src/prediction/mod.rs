@@ -43,6 +43,7 @@ mod filters;
 mod pieces;
 
 use crate::cost::range::{self, Met};
+use crate::cost::space;
 use crate::cost::time::{LookupWork, ScanWork, Work};
 use crate::design::Design;
 use crate::filter::FilterChoice;
@@ -436,7 +437,10 @@ impl Prediction {
         let lookup =
             |probes: Seen, blocks: Seen| LookupWork { probes: probes.mean(), blocks: blocks.mean(), hits: 0.0 };
         let (writes, entry_bytes) = (self.write_amplification, design.entry_bytes as f64);
-        let growth = self.space_amplification.most / self.space_amplification.least.max(1.0);
+        // The phase may be a part of the last level's cycle only.
+        let shape = design.policy.shape(Bytes(design.entries) * design.entry_bytes, design.buffer);
+        let seen = self.space_amplification.most / self.space_amplification.least.max(1.0);
+        let growth = if seen > 1.0 { seen.max(space::worst_amplification(&shape)) } else { 1.0 };
         Work {
             zero_result: lookup(self.zero_result_probes, self.zero_result_reads),
             existing: lookup(self.existing_probes, self.existing_reads),

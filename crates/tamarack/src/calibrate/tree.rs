@@ -8,6 +8,8 @@
 //!                         │ opened again, with memory for a quarter
 //!                         ├─► existing keys: blocks are read, and evicted
 //!                         └─► existing keys and scans, with reads of the device
+//!
+//! small runs ─► absent keys between other work, beside few runs and beside many
 //! ```
 //!
 //! Between the work of a lookup a read takes longer than alone, since both use the processor's
@@ -66,6 +68,18 @@ const WARMING: u64 = 8;
 const IN_MEMTABLE: u64 = 32;
 const IN_MEMORY: u64 = 4;
 
+/// Runs beside which lookups are measured once more, of which each has one of so many entries.
+const FEW_RUNS: usize = 2;
+const MANY_RUNS: usize = 34;
+const RUNS_OF_ALL: u64 = 64;
+
+/// The memory that other work between these lookups touches, in cache lines of so many bytes: a part
+/// of a processor's second cache. Four times as much, which leaves nothing there, makes a run cost
+/// ten times as much, and lookups beside puts and reads are not as slow as that.
+const WORK_BYTES: usize = 1 << 20;
+const LINE_BYTES: usize = 64;
+const WORK_ROUNDS: u64 = 1024;
+
 /// Raw bytes of an entry.
 const ENTRY_BYTES: u64 = (KEY_BYTES + VALUE.len() + 8) as u64;
 
@@ -85,6 +99,8 @@ pub(super) struct OperationSeconds {
     pub(super) block_read: f64,
     /// What a scan takes longer than a lookup for its first block if that is not cached.
     pub(super) scan_block: f64,
+    /// What a lookup takes longer for each run whose filter says no.
+    pub(super) skipped_run: f64,
 }
 
 /// Measures databases of so many entries, a power of two.
@@ -109,6 +125,7 @@ pub(super) fn measure(
         scan_begin: middle(|tree| tree.scan_begin),
         block_read: middle(|tree| tree.block_read),
         scan_block: middle(|tree| tree.scan_block),
+        skipped_run: middle(|tree| tree.skipped_run),
     })
 }
 
@@ -153,6 +170,7 @@ fn of_tree(tree: &MeasuredTree<'_>, plan: &Plan<'_>) -> Result<OperationSeconds>
     let scan_begin = tree.median_read(1, |number| scan(&db, number))?;
     let cached = tree.median_read(2, |number| existing(&db, number))?;
     db.close()?;
+    let skipped_run = tree.skipped_run()?;
 
     let db = tree.open((entries * ENTRY_BYTES / IN_MEMORY).max(MEMORY_BYTES_MIN))?;
     tree.reads(3, WARMING * READS, |number| existing(&db, number))?;
@@ -169,6 +187,7 @@ fn of_tree(tree: &MeasuredTree<'_>, plan: &Plan<'_>) -> Result<OperationSeconds>
             scan_begin,
             block_read: 0.0,
             scan_block: 0.0,
+            skipped_run,
         });
     }
     let reads_each = read as f64 / (ROUNDS * READS) as f64;
@@ -192,6 +211,7 @@ fn of_tree(tree: &MeasuredTree<'_>, plan: &Plan<'_>) -> Result<OperationSeconds>
         scan_begin,
         block_read,
         scan_block: scan_block.clamp(0.0, READ_EXCESS_MAX * in_memory),
+        skipped_run,
     })
 }
 
@@ -200,20 +220,60 @@ impl MeasuredTree<'_> {
     /// stay.
     fn open(&self, memory_bytes: u64) -> Result<Db> {
         let memtable_bytes = (memory_bytes / 4).min((1 << 20) + 2 * self.entries * ENTRY_BYTES);
-        let advanced = AdvancedOptions::new().env(self.memory.clone()).policy("tiering:T=10");
+        self.open_at("/calibration", "tiering:T=10", memory_bytes, memtable_bytes)
+    }
+
+    fn open_at(&self, dir: &str, policy: &str, memory_bytes: u64, memtable_bytes: u64) -> Result<Db> {
+        let advanced = AdvancedOptions::new().env(self.memory.clone()).policy(policy);
         Options::new()
             .memory_bytes(memory_bytes)
             .durability(Durability::Buffered)
             .compression(Compression::None)
             .threads(1)
             .advanced(advanced.memtable_bytes(memtable_bytes))
-            .open("/calibration")
+            .open(dir)
     }
 
     /// Puts entry `at` of a run: every second key belongs to it, and they come in no order.
     fn put(&self, db: &Db, run: u64, at: u64) -> Result<()> {
         let scattered = at.wrapping_mul(STEP) % (self.entries / 2);
         db.put(key(2 * scattered + run), VALUE)
+    }
+
+    /// What a lookup of an absent key takes longer for each run, in a database of small runs: beside
+    /// few and beside many. 0 if there is no time for many.
+    fn skipped_run(&self) -> Result<f64> {
+        let memtable_bytes = (self.entries * ENTRY_BYTES / RUNS_OF_ALL).max(1);
+        let db = self.open_at("/runs", "tiering:T=1000", 1 << 30, memtable_bytes)?;
+        let mut put = 0;
+        let mut with_runs = |kind: u64, runs_wanted: usize| -> Result<(usize, f64)> {
+            let runs = || db.stats().levels.iter().map(|level| level.runs.len()).sum::<usize>();
+            while runs() < runs_wanted && put < self.entries {
+                let some = (self.entries / RUNS_OF_ALL / 8).max(1);
+                (put..put + some).try_for_each(|at| self.put(&db, at % 2, at))?;
+                put += some;
+                db.wait_for_compactions()?;
+            }
+            Ok((runs(), self.lookup_between_work(kind, &db)?))
+        };
+        let (few, many) = (with_runs(7, FEW_RUNS)?, with_runs(8, MANY_RUNS)?);
+        db.close()?;
+        let more = many.0.saturating_sub(few.0);
+        Ok(if more > 0 { (many.1 - few.1).max(0.0) / more as f64 } else { 0.0 })
+    }
+
+    /// The median seconds of a lookup of an absent key after other work, which leaves little of the
+    /// database in the processor's inner caches.
+    fn lookup_between_work(&self, kind: u64, db: &Db) -> Result<f64> {
+        let work = vec![1_u8; WORK_BYTES];
+        let mut seconds = Vec::new();
+        for round in 0..WORK_ROUNDS {
+            black_box(work.iter().step_by(LINE_BYTES).map(|byte| u64::from(*byte)).sum::<u64>());
+            let (done, took) = timed(self.env, || self.reads((kind << 10) + round, 1, |number| absent(db, number)));
+            done?;
+            seconds.push(took);
+        }
+        Ok(median(seconds))
     }
 
     /// The median seconds of reads; each kind draws other keys.
