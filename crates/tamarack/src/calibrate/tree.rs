@@ -73,9 +73,9 @@ const FEW_RUNS: usize = 2;
 const MANY_RUNS: usize = 34;
 const RUNS_OF_ALL: u64 = 64;
 
-/// The memory that other work between these lookups touches, in cache lines of so many bytes: a part
-/// of a processor's second cache. Four times as much, which leaves nothing there, makes a run cost
-/// ten times as much, and lookups beside puts and reads are not as slow as that.
+/// The memory that other work between these lookups touches, in cache lines of so many bytes: a
+/// part of a processor's second cache. Four times as much, which leaves nothing there, makes a run
+/// cost ten times as much, and lookups beside puts and reads are not as slow as that.
 const WORK_BYTES: usize = 1 << 20;
 const LINE_BYTES: usize = 64;
 const WORK_ROUNDS: u64 = 1024;
@@ -240,8 +240,8 @@ impl MeasuredTree<'_> {
         db.put(key(2 * scattered + run), VALUE)
     }
 
-    /// What a lookup of an absent key takes longer for each run, in a database of small runs: beside
-    /// few and beside many. 0 if there is no time for many.
+    /// What a lookup of an absent key takes longer for each run, in a database of small runs:
+    /// beside few and beside many. 0 if there are not so many.
     fn skipped_run(&self) -> Result<f64> {
         let memtable_bytes = (self.entries * ENTRY_BYTES / RUNS_OF_ALL).max(1);
         let db = self.open_at("/runs", "tiering:T=1000", 1 << 30, memtable_bytes)?;
