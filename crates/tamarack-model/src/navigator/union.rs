@@ -192,7 +192,7 @@ const OTHER_FILTERS: [&str; 3] =
 const PROMISING: usize = 12;
 
 /// Designs whose neighbours are compared, of different policies or kinds of filters.
-const REFINED: usize = 4;
+const REFINED: usize = 6;
 
 /// Steps from one of these to a better neighbour.
 const CLIMB_MAX: usize = 12;
@@ -201,7 +201,7 @@ const CLIMB_MAX: usize = 12;
 const CLIMB_LEAST: f64 = 0.997;
 
 /// Designs whose costs are predicted in full.
-const FULL: usize = 3;
+const FULL: usize = 6;
 
 /// The same if many of them do not keep a bound then.
 const FULL_MAX: usize = 48;
