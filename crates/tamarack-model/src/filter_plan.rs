@@ -61,7 +61,7 @@
 //! * Shrinking filters come first, so the total never exceeds the larger of the old and the new
 //!   total.
 //! * Changes that only save false positives say what they save and what they cost
-//!   ([`FilterDecision::gain`]); they wait until lookups have lost as much as they cost
+//!   ([`RebuildDecision::gain`]); they wait until lookups have lost as much as they cost
 //!   ([`RebuildWait`]). In a tree that grows by small runs each flush shifts all shares a little;
 //!   without the wait, each would have most filters built anew.
 //!
@@ -180,7 +180,7 @@ pub struct FilterChange {
 
 /// Which tables should get other filters.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct FilterDecision {
+pub struct RebuildDecision {
     /// The changes, in their order.
     pub changes: Vec<FilterChange>,
     /// What the changes save and cost, if they can wait; `None` if there are none, or they are due.
@@ -219,24 +219,24 @@ pub fn decide(
     shape: &Shape,
     runs: &[RunFilters],
     at_rest: bool,
-) -> FilterDecision {
+) -> RebuildDecision {
     if runs.is_empty() {
-        return FilterDecision::default();
+        return RebuildDecision::default();
     }
     let shares = shares(choice, asked, shape, runs, 0..runs.len());
     let weights = asked.weights(&runs.iter().map(RunFilters::extent).collect::<Vec<_>>());
     let mut plan = FilterPlan::new(choice, runs, &weights);
     plan.set_goals(&shares);
     if plan.is_due() {
-        return FilterDecision { changes: plan.changes(), gain: None };
+        return RebuildDecision { changes: plan.changes(), gain: None };
     }
-    let Some(saved_reads) = plan.saved_reads().filter(|_| at_rest) else { return FilterDecision::default() };
+    let Some(saved_reads) = plan.saved_reads().filter(|_| at_rest) else { return RebuildDecision::default() };
     let changes = plan.changes();
     let is_built = |change: &&FilterChange| matches!(change.target, FilterTarget::Of(_));
     let entries = |change: &FilterChange| runs[change.run].tables[change.table].entries;
     let entries = changes.iter().filter(is_built).map(entries).sum();
     let gain = (!changes.is_empty()).then_some(RebuildGain { saved_reads, entries });
-    FilterDecision { changes, gain }
+    RebuildDecision { changes, gain }
 }
 
 /// Bits per entry for each of the `decided` runs. Older runs keep their filters.

@@ -33,24 +33,21 @@ pub struct RebuildWait {
 }
 
 impl RebuildWait {
-    /// Returns `None` if the rebuild with this gain is due, and forgets what was lost then. Else
-    /// the number of lookups until it is due, if nothing changes. Since the last call there were
-    /// so many lookups; a block read takes `read_seconds`, more than 0.
-    pub fn lookups_left(&mut self, gain: RebuildGain, lookups: f64, read_seconds: f64) -> Option<f64> {
+    /// Returns the number of lookups until the rebuild with this gain is due, if nothing changes.
+    /// `None` if it is due now; then what was lost is forgotten. Since the last call there were so
+    /// many lookups; a block read takes `read_seconds`, more than 0.
+    ///
+    /// Without a gain there is nothing to wait for, and what was lost stays lost.
+    pub fn lookups_left(&mut self, gain: Option<RebuildGain>, lookups: f64, read_seconds: f64) -> Option<f64> {
         self.lost_reads += lookups * self.losing;
-        self.losing = gain.saved_reads;
+        self.losing = gain.map_or(0.0, |gain| gain.saved_reads);
+        let gain = gain?;
         let cost_reads = gain.entries as f64 * REBUILD_SECONDS / read_seconds;
         if self.lost_reads >= cost_reads {
             *self = Self::default();
             return None;
         }
         Some((cost_reads - self.lost_reads) / gain.saved_reads)
-    }
-
-    /// There is nothing to be gained now; since the last call there were so many lookups.
-    pub fn nothing_to_gain(&mut self, lookups: f64) {
-        self.lost_reads += lookups * self.losing;
-        self.losing = 0.0;
     }
 }
 
@@ -68,14 +65,14 @@ mod tests {
             assert!(found.is_some_and(|found| (found - expected).abs() < 1e-6), "{found:?}, {expected}");
         };
         // Lookups before something could be gained lost nothing.
-        near(wait.lookups_left(gain, 500.0, 2e-6), 200.0);
-        near(wait.lookups_left(gain, 150.0, 2e-6), 50.0);
+        near(wait.lookups_left(Some(gain), 500.0, 2e-6), 200.0);
+        near(wait.lookups_left(Some(gain), 150.0, 2e-6), 50.0);
         // What was lost stays lost while nothing can be gained.
-        wait.nothing_to_gain(20.0);
-        near(wait.lookups_left(gain, 1_000.0, 2e-6), 30.0);
-        assert_eq!(wait.lookups_left(gain, 31.0, 2e-6), None);
-        near(wait.lookups_left(gain, 0.0, 2e-6), 200.0);
+        assert_eq!(wait.lookups_left(None, 20.0, 2e-6), None);
+        near(wait.lookups_left(Some(gain), 1_000.0, 2e-6), 30.0);
+        assert_eq!(wait.lookups_left(Some(gain), 31.0, 2e-6), None);
+        near(wait.lookups_left(Some(gain), 0.0, 2e-6), 200.0);
         // What costs nothing is done at once.
-        assert_eq!(wait.lookups_left(RebuildGain { entries: 0, ..gain }, 0.0, 2e-6), None);
+        assert_eq!(wait.lookups_left(Some(RebuildGain { entries: 0, ..gain }), 0.0, 2e-6), None);
     }
 }

@@ -248,14 +248,7 @@ impl RunRates {
         let before = self.flushed.replace(flushed);
         if let (Lookups::Some { per_write, read_seconds }, Some(before)) = (self.lookups, before) {
             let lookups = per_write * (flushed.0 - before.0) as f64 / self.entry_bytes as f64;
-            let is_due = match decision.gain {
-                Some(gain) => self.wait.lookups_left(gain, lookups, read_seconds).is_none(),
-                None => {
-                    self.wait.nothing_to_gain(lookups);
-                    true
-                }
-            };
-            if !is_due {
+            if self.wait.lookups_left(decision.gain, lookups, read_seconds).is_some() {
                 return;
             }
         }

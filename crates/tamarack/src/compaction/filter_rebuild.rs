@@ -59,7 +59,7 @@ use tamarack_env::{Env, Progress, Worker};
 use tamarack_model::allocate::weights::Asked;
 use tamarack_model::device::Device;
 use tamarack_model::filter::{Allocation, FilterChoice, FilterKind, FilterSettings};
-use tamarack_model::filter_plan::{self, FilterChange, FilterDecision, FilterTarget, RebuildWait, RunFilters};
+use tamarack_model::filter_plan::{self, FilterChange, FilterTarget, RebuildDecision, RebuildWait, RunFilters};
 use tamarack_model::planner::is_level_full;
 use tamarack_model::{Bytes, Shape};
 
@@ -276,18 +276,14 @@ impl FilterRebuild {
     }
 
     /// The changes that are due: all, or none yet; then says at how many lookups they will be.
-    fn due(&self, state: &mut RebuildState, decision: FilterDecision, is_chosen: bool) -> Vec<FilterChange> {
+    fn due(&self, state: &mut RebuildState, decision: RebuildDecision, is_chosen: bool) -> Vec<FilterChange> {
         let sampled = self.tree.lookups.sampled();
         let lookups = (sampled - std::mem::replace(&mut state.sampled, sampled)) * LOOKUPS_PER_SAMPLE;
-        let left = match decision.gain {
-            Some(gain) => state.losses.lookups_left(gain, lookups as f64, self.read_seconds()),
-            None => {
-                state.losses.nothing_to_gain(lookups as f64);
-                None
-            }
-        };
+        let left = state.losses.lookups_left(decision.gain, lookups as f64, self.read_seconds());
+        // What has begun goes on: filters shrink first, and others are to grow by that.
+        let is_unfinished = !state.changes.is_empty();
         let changes = match left {
-            Some(left) if !is_chosen && state.waiting == 0 => {
+            Some(left) if !is_chosen && !is_unfinished && state.waiting == 0 => {
                 // At least one more sample, so that this comes to an end.
                 let samples = (left / LOOKUPS_PER_SAMPLE as f64) as u64 + 1;
                 state.next = state.next.min(sampled.saturating_add(samples));
