@@ -12,7 +12,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tamarack::mistake;
 #[cfg(debug_assertions)]
 use tamarack::mistake::Mistake;
 use tamarack::operators::Append;
@@ -21,6 +20,9 @@ use tamarack::{
 };
 use tamarack_env::sync::{Mutex, Rank};
 use tamarack_env::{Env, Random, SimEnv};
+
+#[cfg(debug_assertions)]
+use crate::noticed::is_noticed;
 
 const OPERATIONS: usize = 700;
 
@@ -185,34 +187,25 @@ fn every_read_finds_what_the_filter_allows() -> Result<()> {
 #[cfg(debug_assertions)]
 #[test]
 fn a_drop_that_brings_back_an_older_version_is_noticed() {
-    is_noticed(Mistake::FilterDropsTombstone);
+    is_noticed(Mistake::FilterDropsTombstone, HISTORIES_MAX, history);
 }
 
 #[cfg(debug_assertions)]
 #[test]
 fn a_filter_that_is_shown_what_a_snapshot_reads_is_noticed() {
-    is_noticed(Mistake::FilterUnderSnapshot);
+    is_noticed(Mistake::FilterUnderSnapshot, HISTORIES_MAX, history);
 }
 
 #[cfg(debug_assertions)]
 #[test]
 fn a_decision_that_takes_effect_beside_a_snapshot_is_noticed() {
-    is_noticed(Mistake::FilterBesideSnapshot);
+    is_noticed(Mistake::FilterBesideSnapshot, HISTORIES_MAX, history);
 }
 
 #[cfg(debug_assertions)]
 #[test]
 fn a_cached_entry_that_outlives_its_drop_is_noticed() {
-    is_noticed(Mistake::CachedThroughFilter);
-}
-
-#[cfg(debug_assertions)]
-fn is_noticed(mistake: Mistake) {
-    let wrong = |seed: &u64| mistake::with(mistake, || history(*seed)).expect("memory does not fail").is_err();
-    let seed = (0..HISTORIES_MAX).find(wrong);
-    let seed = seed.unwrap_or_else(|| panic!("{mistake:?} is not noticed by {HISTORIES_MAX} histories"));
-    println!("{mistake:?} is noticed by history {seed}");
-    assert!(history(seed).expect("memory does not fail").is_ok(), "it passes without the mistake");
+    is_noticed(Mistake::CachedThroughFilter, HISTORIES_MAX, history);
 }
 
 /// The history of that seed; a wrong answer is an error of the second kind.

@@ -12,13 +12,14 @@ use tamarack::{
     AdvancedOptions, Batch, CompactionFilter, Db, Durability, FilterDecision, FilterEntry, FilterFailure, Options,
     Result, Snapshot,
 };
-use tamarack_env::sim::{Crash, Failure, Fault};
+use tamarack_env::sim::{Failure, Fault};
 use tamarack_env::sync::atomic::{AtomicU64, Ordering};
 use tamarack_env::sync::{Condvar, Mutex, Rank, thread};
 use tamarack_env::{Env, Event, MemoryEnv, Random, SimEnv};
 use tamarack_testing::{CarryOut, Hook, Hooked, HookedCall};
 
 use crate::compaction_filters::Rule;
+use crate::crash_images::crash_images;
 
 type Decide = dyn Fn(&FilterEntry<'_>, &mut Vec<u8>) -> Result<FilterDecision, FilterFailure> + Send + Sync;
 
@@ -562,26 +563,16 @@ fn a_crash_brings_nothing_back() -> Result<()> {
 
 fn crashes(design: (&str, &str)) -> Result<()> {
     let env = SimEnv::new(5);
-    let acknowledged = Arc::new(AtomicU64::new(0));
-    let images = Arc::new(Mutex::new(Rank::Test, Vec::new()));
     let db = open_small(&env, design)?;
-    env.set_hook({
-        let (acknowledged, images) = (acknowledged.clone(), images.clone());
-        move |moment| {
-            let number = acknowledged.load(Ordering::SeqCst);
-            let seed = images.lock().len() as u64;
-            let crashes = [Crash::LoseAll, Crash::KeepAll, Crash::Subset { seed }];
-            images.lock().extend(crashes.map(|crash| (number, crash, moment.image(crash))));
+    let images = crash_images(&env, |acknowledged| {
+        for number in 1..=BATCHES {
+            write_batch(&db, number)?;
+            acknowledged.store(number, Ordering::SeqCst);
         }
-    });
-    for number in 1..=BATCHES {
-        write_batch(&db, number)?;
-        acknowledged.store(number, Ordering::SeqCst);
-    }
-    env.clear_hook();
+        Ok(())
+    })?;
     let stats = db.stats();
     assert!(stats.compaction_filter_dropped > 5 && stats.compaction_filter_changed > 5, "{stats:?}");
-    let images = std::mem::take(&mut *images.lock());
     assert!(images.len() > 300, "only {} images", images.len());
     for (acknowledged, crash, image) in images {
         let db = open_small(&image, design)?;

@@ -7,11 +7,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tamarack::mistake;
 #[cfg(debug_assertions)]
 use tamarack::mistake::Mistake;
 use tamarack::{AdvancedOptions, Db, LookupCounts, Options, Result, Snapshot};
 use tamarack_env::{Random, SimEnv};
+
+#[cfg(debug_assertions)]
+use crate::noticed::is_noticed;
 
 const OPERATIONS: usize = 1500;
 
@@ -51,40 +53,31 @@ fn cached_entries_answer_as_tables_do() -> Result<()> {
 #[cfg(debug_assertions)]
 #[test]
 fn an_entry_of_another_key_is_noticed() {
-    is_noticed(Mistake::CachedKeyMistaken);
+    is_noticed(Mistake::CachedKeyMistaken, HISTORIES_MAX, history);
 }
 
 #[cfg(debug_assertions)]
 #[test]
 fn an_entry_that_is_younger_than_its_reader_is_noticed() {
-    is_noticed(Mistake::CachedFromTheFuture);
+    is_noticed(Mistake::CachedFromTheFuture, HISTORIES_MAX, history);
 }
 
 #[cfg(debug_assertions)]
 #[test]
 fn an_entry_that_is_not_the_youngest_is_noticed() {
-    is_noticed(Mistake::CachedFromThePast);
+    is_noticed(Mistake::CachedFromThePast, HISTORIES_MAX, history);
 }
 
 #[cfg(debug_assertions)]
 #[test]
 fn an_entry_that_a_flush_leaves_behind_is_noticed() {
-    is_noticed(Mistake::CachedThroughFlush);
+    is_noticed(Mistake::CachedThroughFlush, HISTORIES_MAX, history);
 }
 
 #[cfg(debug_assertions)]
 #[test]
 fn an_entry_that_an_ingest_leaves_behind_is_noticed() {
-    is_noticed(Mistake::CachedThroughIngest);
-}
-
-#[cfg(debug_assertions)]
-fn is_noticed(mistake: Mistake) {
-    let wrong = |seed: &u64| mistake::with(mistake, || history(*seed)).expect("memory does not fail").is_err();
-    let seed = (0..HISTORIES_MAX).find(wrong);
-    let seed = seed.unwrap_or_else(|| panic!("{mistake:?} is not noticed by {HISTORIES_MAX} histories"));
-    println!("{mistake:?} is noticed by history {seed}");
-    assert!(history(seed).expect("memory does not fail").is_ok(), "it passes without the mistake");
+    is_noticed(Mistake::CachedThroughIngest, HISTORIES_MAX, history);
 }
 
 /// The lookups in the history of that seed, or the first wrong one.

@@ -22,6 +22,7 @@ mod compactions;
 mod controller;
 mod corpus;
 mod coverage;
+mod crash_images;
 mod design;
 mod documents;
 mod edit_bytes;
@@ -42,6 +43,8 @@ mod limits;
 #[cfg(feature = "measure")]
 mod measure;
 mod model;
+#[cfg(debug_assertions)]
+mod noticed;
 mod observed;
 mod openmetrics;
 mod operands;

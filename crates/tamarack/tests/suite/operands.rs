@@ -8,7 +8,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use tamarack::mistake;
 #[cfg(debug_assertions)]
 use tamarack::mistake::Mistake;
 use tamarack::operators::{Add, Append, Max, Min, SetUnion};
@@ -16,11 +15,14 @@ use tamarack::{
     AdvancedOptions, Batch, Db, Durability, Error, ErrorKind, MergeFailure, MergeOperator, Merged, Options, Result,
     Snapshot,
 };
-use tamarack_env::sim::{Crash, Failure, Fault};
-use tamarack_env::sync::atomic::{AtomicU64, Ordering};
-use tamarack_env::sync::{Mutex, Rank};
+use tamarack_env::sim::{Failure, Fault};
+use tamarack_env::sync::atomic::Ordering;
 use tamarack_env::{Env, MemoryEnv, Random, SimEnv, Step};
 use tamarack_testing::{read_file, write_file};
+
+use crate::crash_images::crash_images;
+#[cfg(debug_assertions)]
+use crate::noticed::is_noticed;
 
 const OPERATIONS: usize = 600;
 
@@ -114,22 +116,13 @@ fn every_read_folds_operands_as_a_map_does() -> Result<()> {
 #[cfg(debug_assertions)]
 #[test]
 fn an_operand_that_a_partial_merge_loses_is_noticed() {
-    is_noticed(Mistake::OperandLost);
+    is_noticed(Mistake::OperandLost, HISTORIES_MAX, history);
 }
 
 #[cfg(debug_assertions)]
 #[test]
 fn an_operand_that_is_merged_under_a_snapshot_is_noticed() {
-    is_noticed(Mistake::OperandUnderSnapshot);
-}
-
-#[cfg(debug_assertions)]
-fn is_noticed(mistake: Mistake) {
-    let wrong = |seed: &u64| mistake::with(mistake, || history(*seed)).expect("memory does not fail").is_err();
-    let seed = (0..HISTORIES_MAX).find(wrong);
-    let seed = seed.unwrap_or_else(|| panic!("{mistake:?} is not noticed by {HISTORIES_MAX} histories"));
-    println!("{mistake:?} is noticed by history {seed}");
-    assert!(history(seed).expect("memory does not fail").is_ok(), "it passes without the mistake");
+    is_noticed(Mistake::OperandUnderSnapshot, HISTORIES_MAX, history);
 }
 
 /// The history of that seed; a wrong answer is an error of the second kind.
@@ -736,24 +729,14 @@ fn a_crash_loses_no_operand_and_repeats_none() -> Result<()> {
 
 fn crashes(design: (&str, &str)) -> Result<()> {
     let env = SimEnv::new(5);
-    let acknowledged = Arc::new(AtomicU64::new(0));
-    let images = Arc::new(Mutex::new(Rank::Test, Vec::new()));
     let db = open_small(&env, design)?;
-    env.set_hook({
-        let (acknowledged, images) = (acknowledged.clone(), images.clone());
-        move |moment| {
-            let number = acknowledged.load(Ordering::SeqCst);
-            let seed = images.lock().len() as u64;
-            let crashes = [Crash::LoseAll, Crash::KeepAll, Crash::Subset { seed }];
-            images.lock().extend(crashes.map(|crash| (number, crash, moment.image(crash))));
+    let images = crash_images(&env, |acknowledged| {
+        for number in 1..=BATCHES {
+            write_batch(&db, number)?;
+            acknowledged.store(number, Ordering::SeqCst);
         }
-    });
-    for number in 1..=BATCHES {
-        write_batch(&db, number)?;
-        acknowledged.store(number, Ordering::SeqCst);
-    }
-    env.clear_hook();
-    let images = std::mem::take(&mut *images.lock());
+        Ok(())
+    })?;
     assert!(images.len() > 500, "only {} images", images.len());
     for (acknowledged, crash, image) in images {
         let db = open_small(&image, design)?;

@@ -8,12 +8,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use tamarack::mistake;
 #[cfg(debug_assertions)]
 use tamarack::mistake::Mistake;
 use tamarack::operators::Append;
 use tamarack::{AdvancedOptions, Batch, Db, Options, Result, Snapshot};
 use tamarack_env::{Env, Random, SimEnv};
+
+#[cfg(debug_assertions)]
+use crate::noticed::is_noticed;
 
 const OPERATIONS: usize = 700;
 
@@ -54,28 +56,19 @@ fn every_read_finds_what_a_map_has() -> Result<()> {
 #[cfg(debug_assertions)]
 #[test]
 fn a_range_delete_that_ends_early_is_noticed() {
-    is_noticed(Mistake::RangeDeleteEndedEarly);
+    is_noticed(Mistake::RangeDeleteEndedEarly, HISTORIES_MAX, history);
 }
 
 #[cfg(debug_assertions)]
 #[test]
 fn a_range_delete_that_a_filter_hides_is_noticed() {
-    is_noticed(Mistake::RangeDeleteUnderFilter);
+    is_noticed(Mistake::RangeDeleteUnderFilter, HISTORIES_MAX, history);
 }
 
 #[cfg(debug_assertions)]
 #[test]
 fn a_range_delete_that_hides_younger_entries_is_noticed() {
-    is_noticed(Mistake::RangeDeleteHidesYounger);
-}
-
-#[cfg(debug_assertions)]
-fn is_noticed(mistake: Mistake) {
-    let wrong = |seed: &u64| mistake::with(mistake, || history(*seed)).expect("memory does not fail").is_err();
-    let seed = (0..HISTORIES_MAX).find(wrong);
-    let seed = seed.unwrap_or_else(|| panic!("{mistake:?} is not noticed by {HISTORIES_MAX} histories"));
-    println!("{mistake:?} is noticed by history {seed}");
-    assert!(history(seed).expect("memory does not fail").is_ok(), "it passes without the mistake");
+    is_noticed(Mistake::RangeDeleteHidesYounger, HISTORIES_MAX, history);
 }
 
 /// The history of that seed; a wrong answer is an error of the second kind. Returns true if range

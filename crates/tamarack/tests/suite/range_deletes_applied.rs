@@ -13,10 +13,11 @@ use std::time::Duration;
 #[cfg(debug_assertions)]
 use tamarack::mistake::{self, Mistake};
 use tamarack::{AdvancedOptions, Batch, Db, Durability, Error, Options, Result};
-use tamarack_env::sim::{Crash, Failure, Fault};
-use tamarack_env::sync::atomic::{AtomicU64, Ordering};
-use tamarack_env::sync::{Mutex, Rank};
+use tamarack_env::sim::{Failure, Fault};
+use tamarack_env::sync::atomic::Ordering;
 use tamarack_env::{Env, MemoryEnv, SimEnv, Step};
+
+use crate::crash_images::crash_images;
 
 /// Keys and values.
 type Content = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -708,31 +709,21 @@ fn a_crash_loses_no_range_delete_and_brings_nothing_back() -> Result<()> {
 
 fn crashes(design: (&str, &str)) -> Result<()> {
     let env = SimEnv::new(5);
-    let acknowledged = Arc::new(AtomicU64::new(0));
-    let images = Arc::new(Mutex::new(Rank::Test, Vec::new()));
     let db = open_small(&env, design)?;
-    env.set_hook({
-        let (acknowledged, images) = (acknowledged.clone(), images.clone());
-        move |moment| {
-            let number = acknowledged.load(Ordering::SeqCst);
-            let seed = images.lock().len() as u64;
-            let crashes = [Crash::LoseAll, Crash::KeepAll, Crash::Subset { seed }];
-            images.lock().extend(crashes.map(|crash| (number, crash, moment.image(crash))));
+    let images = crash_images(&env, |acknowledged| {
+        let mut snapshot = None;
+        for number in 1..=BATCHES {
+            // A snapshot keeps range deletes in the manifest for a while.
+            if number % 8 == 1 {
+                snapshot = Some(db.snapshot());
+            }
+            write_batch(&db, number)?;
+            acknowledged.store(number, Ordering::SeqCst);
         }
-    });
-    let mut snapshot = None;
-    for number in 1..=BATCHES {
-        // A snapshot keeps range deletes in the manifest for a while.
-        if number % 8 == 1 {
-            snapshot = Some(db.snapshot());
-        }
-        write_batch(&db, number)?;
-        acknowledged.store(number, Ordering::SeqCst);
-    }
-    drop(snapshot);
-    db.wait_for_compactions()?;
-    env.clear_hook();
-    let images = std::mem::take(&mut *images.lock());
+        drop(snapshot);
+        db.wait_for_compactions()?;
+        Ok(())
+    })?;
     assert!(images.len() > 500, "only {} images", images.len());
     for (acknowledged, crash, image) in images {
         let db = open_small(&image, design)?;
